@@ -367,7 +367,7 @@ ipc_handle_twice (TestFixture *fixture)
 /* --- hostile processes -------------------------------------------------------------- */
 
 /* The envelope of gpumem/device/gpu-ipc.c. */
-#define ENVELOPE "(sstuiay)"
+#define ENVELOPE "(sstuiuay)"
 
 /* Returns @handle as a hostile process may send it: with @payload as the driver's handle and,
  * unless @size is 0, with @size as the size of the memory. */
@@ -380,12 +380,14 @@ forge (GBytes *handle, guint64 size, gconstpointer payload, gsize payload_size)
   const char *backend;
   guint64 given_size;
   guint32 flags;
+  guint32 n_fds;
   gint32 fd;
 
   variant = g_variant_new_from_bytes (G_VARIANT_TYPE (ENVELOPE), handle, FALSE);
   g_variant_ref_sink (variant);
-  g_variant_get (variant, "(&s&stuiay)", &magic, &backend, &given_size, &flags, &fd, NULL);
-  forged = g_variant_new ("(sstui@ay)", magic, backend, size != 0 ? size : given_size, flags, fd,
+  g_variant_get (variant, "(&s&stuiuay)", &magic, &backend, &given_size, &flags, &fd, &n_fds, NULL);
+  forged = g_variant_new ("(sstuiu@ay)", magic, backend, size != 0 ? size : given_size, flags, fd,
+                          n_fds,
                           g_variant_new_fixed_array (G_VARIANT_TYPE_BYTE, payload, payload_size,
                                                      1));
   g_variant_ref_sink (forged);
@@ -400,7 +402,7 @@ get_payload (GBytes *handle)
   g_autoptr (GVariant) payload = NULL;
 
   g_variant_ref_sink (variant);
-  payload = g_variant_get_child_value (variant, 5);
+  payload = g_variant_get_child_value (variant, 6);
   return g_variant_get_data_as_bytes (payload);
 }
 
@@ -718,9 +720,9 @@ replace (GBytes *handle, guint place, GVariant *value)
 {
   g_autoptr (GVariant) old = NULL;
   g_autoptr (GVariant) new = NULL;
-  GVariant *values[6];
+  GVariant *values[7];
 
-  old = g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE ("(sstuiay)"), handle, FALSE));
+  old = g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE (ENVELOPE), handle, FALSE));
   g_assert_cmpuint (g_variant_n_children (old), ==, G_N_ELEMENTS (values));
   for (guint i = 0; i < G_N_ELEMENTS (values); i++)
     values[i] = g_variant_get_child_value (old, i);
@@ -745,7 +747,10 @@ ipc_bad_fds (TestFixture *fixture)
     { 2, g_variant_new_uint64 (SIZE + 1), { NULL, NULL } },
     { 4, g_variant_new_int32 (1), { "descriptor 1 of a list of 1", NULL } },
     { 4, g_variant_new_int32 (-1), { "descriptor -1 of a list of 1", NULL } },
-    { 5, g_variant_new_bytestring ("abc"), { "4 bytes", "handle" } },
+    { 5, g_variant_new_uint32 (0), { "0 file descriptors", NULL } },
+    { 5, g_variant_new_uint32 (2), { "2 file descriptors", "a list of 1" } },
+    { 5, g_variant_new_uint32 (G_MAXUINT32), { "4294967295 file descriptors", NULL } },
+    { 6, g_variant_new_bytestring ("abc"), { "4 bytes", "handle" } },
   };
   g_autoptr (GError) error = NULL;
   g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();

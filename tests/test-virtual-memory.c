@@ -472,54 +472,85 @@ virtual_map_fails (TestFixture *fixture)
 
 /* --- sharing ---------------------------------------------------------------------------- */
 
-/* A part of one chunk can be exported as a file descriptor, but a range over two chunks cannot. */
+/* Exports @buffer and imports it again. */
+static GpuBuffer *
+pass (TestFixture *fixture, GpuBuffer *buffer, guint n_fds)
+{
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) handle = gpu_buffer_export_fds (buffer, fds, &error);
+  GpuBuffer *again;
+
+  g_assert_no_error (error);
+  g_assert_cmpint (g_unix_fd_list_get_length (fds), ==, n_fds);
+  again = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (again)), ==,
+                    gpu_memory_get_size (GPU_MEMORY (buffer)));
+  return again;
+}
+
+/* A part of one chunk has one file descriptor. A range over chunks of different sizes, which begins
+ * and ends within a chunk, has one for each chunk. */
 static void
 virtual_shared (TestFixture *fixture)
 {
-  static const guint8 value = 0x5a;
-  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  static const guint8 value = 'z';
   g_autoptr (GError) error = NULL;
   g_auto (Range) range = { 0 };
   g_autoptr (GpuBuffer) part = NULL;
-  g_autoptr (GpuBuffer) both = NULL;
-  g_autoptr (GpuBuffer) again = NULL;
-  g_autoptr (GBytes) handle = NULL;
-  GpuNativeChunk *chunks[2];
+  g_autoptr (GpuBuffer) all = NULL;
+  g_autoptr (GpuBuffer) most = NULL;
+  g_autoptr (GpuBuffer) part_again = NULL;
+  g_autoptr (GpuBuffer) most_again = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) part_bytes = NULL;
+  g_autoptr (GBytes) most_bytes = NULL;
+  GpuNativeChunk *chunks[3];
+  const guint places[] = { 0, 2, 1 };
 
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS))
     return;
   range_init (&range, fixture->context, N_UNITS);
-  for (guint i = 0; i < 2; i++)
+  for (guint i = 0; i < 3; i++)
     {
-      chunks[i] = _gpu_virtual_create_chunk (range.context, range.unit, TRUE, &error);
-      if (chunks[i] == NULL && g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
-        {
-          g_assert_cmpstr (gpu_device_get_backend (fixture->device), ==, "host");
-          return;
-        }
+      chunks[places[i]] = _gpu_virtual_create_chunk (range.context, (1 + i % 2) * range.unit, TRUE,
+                                                     &error);
       g_assert_no_error (error);
     }
-  map (&range, 3, chunks, 2);
-  both = slice (&range, 3, 2);
-  g_assert_null (gpu_buffer_export_fds (both, fds, &error));
-  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "several chunks");
-  part = gpu_buffer_slice (both, range.unit + 65536, 65536, &error);
+  /* Chunks of 1, 1 and 2 units; the second was created last */
+  map (&range, 3, chunks, 3);
+  all = slice (&range, 3, 4);
+  bytes = test_random_bytes (4 * range.unit);
+  put (&range, fixture->stream, 3, bytes);
+  part = gpu_buffer_slice (all, range.unit + 65536, 65536, &error);
   g_assert_no_error (error);
-  handle = gpu_buffer_export_fds (part, fds, &error);
-  g_assert_no_error (error);
-  again = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
-  g_assert_no_error (error);
-  test_assert_ok (gpu_buffer_fill (part, fixture->stream, 0, 65536, &value, 1, NULL, &error),
-                  error);
-  {
-    g_autoptr (GBytes) content = test_content (again);
-
-    test_assert_value (g_bytes_get_data (content, NULL), value, 65536);
-  }
+  part_again = pass (fixture, part, 1);
+  part_bytes = g_bytes_new_from_bytes (bytes, range.unit + 65536, 65536);
   test_synchronize (fixture->stream);
-  for (guint i = 0; i < 2; i++)
+  test_assert_content (part_again, part_bytes);
+
+  most = gpu_buffer_slice (all, 65536, 3 * range.unit, &error);
+  g_assert_no_error (error);
+  most_again = pass (fixture, most, 3);
+  most_bytes = g_bytes_new_from_bytes (bytes, 65536, 3 * range.unit);
+  test_assert_content (most_again, most_bytes);
+  g_assert_cmpint (gpu_buffer_export_fd (most, GPU_FD_KINDS_OPAQUE, NULL, NULL, &error), ==, -1);
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "3 chunks", "gpu_buffer_export_fds");
+  test_assert_ok (gpu_buffer_fill (most, fixture->stream, range.unit, 65536, &value, 1, NULL,
+                                   &error), error);
+  test_synchronize (fixture->stream);
+  g_clear_object (&part_again);
+  part_again = gpu_buffer_slice (most_again, range.unit, 65536, &error);
+  g_assert_no_error (error);
+  {
+    g_autoptr (GBytes) zs = test_value_bytes (65536, 'z');
+
+    test_assert_content (part_again, zs);
+  }
+  for (guint i = 0, at = 3; i < 3; at += i++ < 2 ? 1 : 2)
     {
-      unmap (&range, 3 + i, 1);
+      unmap (&range, at, i < 2 ? 1 : 2);
       destroy (&range, chunks[i]);
     }
 }

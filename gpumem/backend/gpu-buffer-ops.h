@@ -38,11 +38,13 @@ typedef GpuNativeBuffer *GpuBufferImportHandleOp (GpuNativeContext *context,
                                                   GError          **error);
 typedef GBytes *GpuBufferExportFdOp (GpuNativeContext *context,
                                      GpuNativeBuffer  *buffer,
-                                     int              *fd,
+                                     gsize             size,
+                                     GArray           *fds,
                                      GError          **error);
 typedef GpuNativeBuffer *GpuBufferImportFdOp (GpuNativeContext *context,
                                               GBytes           *handle,
-                                              int               fd,
+                                              const int        *fds,
+                                              guint             n_fds,
                                               gsize             size,
                                               GError          **error);
 typedef GpuFdKinds GpuBufferGetFdKindsOp (GpuNativeContext *context,
@@ -217,8 +219,11 @@ typedef struct
    * only once. */
   GpuBufferImportHandleOp *import_handle;
   /* Like export_handle() and import_handle(), for memory with GPU_MEMORY_FLAGS_SHAREABLE.
-   * export_fd() creates a file descriptor, which the caller owns, and bytes of further information.
-   * import_fd() needs both. The caller of import_fd() keeps ownership of @fd. */
+   * export_fd() exports the first @size bytes of @buffer: it adds file descriptors to @fds, an
+   * empty array of _gpu_descriptors_new(), and returns bytes of further information. Memory over
+   * several chunks (see GpuVirtualOps) has several descriptors. import_fd() needs the bytes and all
+   * descriptors, at least one, in the same order. The caller of import_fd() keeps ownership of
+   * @fds. */
   GpuBufferExportFdOp *export_fd;
   GpuBufferImportFdOp *import_fd;
 
@@ -233,7 +238,8 @@ typedef struct
   GpuBufferGetFdKindsOp *get_fd_kinds;
   /* @kind is a kind that the context can export, and @buffer has GPU_MEMORY_FLAGS_SHAREABLE. The
    * caller owns the descriptor, which refers to an allocation of @whole_size bytes; the buffer
-   * begins at @offset. */
+   * begins at @offset. Fails with GPU_ERROR_NOT_SUPPORTED if the memory needs several
+   * descriptors. */
   GpuBufferShareFdOp *share_fd;
   /* @whole_size comes from the program, so the value may be wrong. The @size bytes at @offset lie
    * within @whole_size. The caller keeps ownership of @fd. If the memory cannot be written, sets

@@ -33,8 +33,8 @@ typedef struct
                                         gsize                    size,
                                         GError                 **error);
   /* Allocates memory with undefined contents. If @shareable is TRUE, GpuBufferOps.export_fd()
-   * accepts slices within the chunk; create_chunk() fails with GPU_ERROR_NOT_SUPPORTED if the back
-   * end has no such chunks. */
+   * accepts slices over the chunk and over its neighbours that are shareable. Only called with
+   * @shareable if the device has GPU_CAPABILITIES_IPC_FDS. */
   GpuNativeChunk *  (*create_chunk)    (GpuNativeContext        *context,
                                         gsize                    size,
                                         gboolean                 shareable,

@@ -11,4 +11,12 @@ G_BEGIN_DECLS
 int _gpu_descriptor_duplicate (int      fd,
                                GError **error);
 
+/* Returns an empty array of descriptors, which g_array_unref() closes. */
+GArray *_gpu_descriptors_new  (void);
+/* Removes the only descriptor from @fds and returns it. Returns -1 with GPU_ERROR_NOT_SUPPORTED if
+ * the memory, which has @size bytes, has several descriptors. */
+int _gpu_descriptors_take_only (GArray  *fds,
+                                gsize    size,
+                                GError **error);
+
 G_END_DECLS

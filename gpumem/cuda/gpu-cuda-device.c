@@ -175,6 +175,10 @@ read_optional (GpuCudaDevice *device)
     _gpu_cuda_get_optional (device,
                             CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
 
+  device->gpu_direct_rdma =
+    _gpu_cuda_get_optional (device,
+                            CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) != 0;
+
   if (device->cooperative)
     capabilities |= GPU_CAPABILITIES_COOPERATIVE;
   if (device->stream_ordered)

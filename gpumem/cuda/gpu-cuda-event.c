@@ -318,7 +318,7 @@ event_import (GpuNativeContext  *native,
   GpuCudaHandle handle;
 
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_IPC, error)
-      || !_gpu_cuda_handle_read (&handle, bytes, 1u << GPU_CUDA_HANDLE_EVENT, 0, error)
+      || !_gpu_cuda_handle_read (&handle, bytes, 0, 1u << GPU_CUDA_HANDLE_EVENT, 0, error)
       || !_gpu_cuda_enter (context, &entered, error))
     return NULL;
 

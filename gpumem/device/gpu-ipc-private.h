@@ -11,7 +11,7 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_IPC_BUFFER,
-  GPU_IPC_BUFFER_FD,                /* the program sends its file descriptor separately */
+  GPU_IPC_BUFFER_FD,                /* the program sends its file descriptors separately */
   GPU_IPC_EVENT
 } GpuIpcType;
 
@@ -19,7 +19,8 @@ typedef struct
 {
   guint64         size;
   GpuMemoryFlags  flags;
-  gint32          fd;               /* index of the file descriptor, -1 for none */
+  gint32          fd;               /* index of the first file descriptor, -1 for none */
+  guint32         n_fds;            /* number of file descriptors */
   GBytes         *payload;
 } GpuIpcEnvelope;
 

@@ -5,8 +5,8 @@
 #include "gpumem/device/gpu-ipc-private.h"
 
 /* The fields, in this order: type of the object, back end, size of the memory, flags of the memory,
- * index of the file descriptor, data of the back end. */
-#define ENVELOPE_TYPE "(sstuiay)"
+ * index of the first file descriptor, number of file descriptors, data of the back end. */
+#define ENVELOPE_TYPE "(sstuiuay)"
 
 static const struct
 {
@@ -37,9 +37,9 @@ _gpu_ipc_envelope_seal (const GpuIpcEnvelope  *envelope,
 {
   GVariant *payload = g_variant_new_from_bytes (G_VARIANT_TYPE_BYTESTRING, envelope->payload,
                                                 TRUE);
-  g_autoptr (GVariant) variant = g_variant_new ("(sstui@ay)", types[type].magic, backend->name,
+  g_autoptr (GVariant) variant = g_variant_new ("(sstuiu@ay)", types[type].magic, backend->name,
                                                 envelope->size, (guint32) envelope->flags,
-                                                envelope->fd, payload);
+                                                envelope->fd, envelope->n_fds, payload);
 
   g_variant_ref_sink (variant);
 
@@ -62,8 +62,8 @@ envelope_open (GpuIpcEnvelope    *envelope,
 
   variant = g_variant_new_from_bytes (G_VARIANT_TYPE (ENVELOPE_TYPE), handle, FALSE);
   g_variant_ref_sink (variant);
-  g_variant_get (variant, "(&s&stui@ay)", &given_magic, &given_backend, &envelope->size, &flags,
-                 &envelope->fd, &payload);
+  g_variant_get (variant, "(&s&stuiu@ay)", &given_magic, &given_backend, &envelope->size, &flags,
+                 &envelope->fd, &envelope->n_fds, &payload);
 
   if (!g_variant_is_normal_form (variant) || !g_str_equal (given_magic, magic))
     {

@@ -183,6 +183,9 @@ free_buffer (GpuHostBuffer *buffer)
   if (buffer->file != NULL)
     _gpu_host_file_unuse (buffer->file);
 
+  if (buffer->range != NULL)
+    _gpu_host_range_free (buffer->range);
+
   free (buffer->allocation);
   g_free (buffer);
 }

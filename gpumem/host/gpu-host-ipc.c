@@ -14,12 +14,6 @@
 #include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/host/gpu-host.h"
 
-/* The handle of exported memory. */
-typedef struct
-{
-  guint64 offset;                   /* of the buffer in the file */
-} GpuHostHandle;
-
 /* EPERM, EACCES and ENODEV mean that the file cannot be mapped: this library did not export it. */
 static GpuError
 to_gpu_error (int code)
@@ -48,107 +42,224 @@ set_error (const char  *function,
                g_strerror (code), code, size);
 }
 
-/* A mapping of some pages of a file, shared by all buffers in its range. */
+/* Some pages of a file. */
+typedef struct
+{
+  int     fd;
+  dev_t   device;
+  ino_t   inode;
+  guint64 offset;                   /* of the first page in the file */
+  gsize   size;
+} Pages;
+
+/* A mapping of some pages of a file, or of pages of several files one after the other, shared by
+ * all buffers in its range. */
 struct _GpuHostFile
 {
   guint        n_users;             /* protected by lock, like the list */
-  dev_t        device;
-  ino_t        inode;
-  int          fd;
-  guint64      offset;              /* of the first page in the file */
+  guint        n_pages;
+  Pages       *pages;
   guint8      *data;
   gsize        size;
   gboolean     is_constant;         /* read-only, and not shared by other buffers */
   GpuHostFile *first;               /* the first mapping of the same file, or NULL if this is the
-                                     * first; `n_users` of the first mapping includes this one */
+                                     * first; `n_users` of the first mapping includes this one. NULL
+                                     * for several files */
 };
+
+/* Memory of other processes. */
+typedef struct
+{
+  const int         *fds;
+  const GpuHostPart *parts;         /* of the file behind each descriptor */
+  guint              n;
+  gsize              size;          /* sum of all parts */
+} Source;
 
 static GMutex lock;
 static GSList *files;
 
-/* Sets `offset` and `size` of @file to the whole pages that contain the given range. The caller has
- * checked that the file contains this range. */
+/* Sets @pages to the whole pages that contain the given part. The caller has checked that the file
+ * contains this part. */
 static void
-file_set_pages (GpuHostFile *file,
-                guint64      offset,
-                gsize        size)
+pages_set (Pages             *pages,
+           const GpuHostPart *part)
 {
   gsize page = (gsize) sysconf (_SC_PAGESIZE);
-  gsize lead = offset % page;
+  gsize lead = part->offset % page;
 
-  file->offset = offset - lead;
-  file->size = (lead + size + page - 1) / page * page;
+  pages->offset = part->offset - lead;
+  pages->size = (lead + part->size + page - 1) / page * page;
+}
+
+static gboolean
+pages_equal (const Pages *one,
+             const Pages *other)
+{
+  return one->device == other->device && one->inode == other->inode
+         && one->offset == other->offset && one->size == other->size;
 }
 
 static gpointer
-map_pages (const GpuHostFile *file,
-           int                protection,
-           int                flags)
+map_pages (const Pages *pages,
+           gpointer     address,
+           int          protection,
+           int          flags)
 {
-  return mmap (NULL, file->size, protection, flags, file->fd, (off_t) file->offset);
+  return mmap (address, pages->size, protection, flags, pages->fd, (off_t) pages->offset);
 }
 
 /* Falls back to a private mapping: older versions of Linux refuse shared mappings of a file that is
  * sealed against writing. */
 static gpointer
-map_constant (const GpuHostFile *file)
+map_constant (const Pages *pages)
 {
-  gpointer data = map_pages (file, PROT_READ, MAP_SHARED);
+  gpointer data = map_pages (pages, NULL, PROT_READ, MAP_SHARED);
 
-  return data != MAP_FAILED || errno != EPERM ? data : map_pages (file, PROT_READ, MAP_PRIVATE);
+  return data != MAP_FAILED || errno != EPERM ? data
+                                              : map_pages (pages, NULL, PROT_READ, MAP_PRIVATE);
 }
 
-static GpuHostFile *
-file_map_locked (int                 fd,
-                 const struct stat  *status,
-                 guint64             offset,
-                 gsize               size,
-                 gboolean            allow_constant,
-                 GError            **error)
+/* Maps the pages of several files. On failure, errno is set. */
+static gpointer
+map_all (const GpuHostFile *file)
 {
-  GpuHostFile *file = g_new0 (GpuHostFile, 1);
+  guint8 *data = mmap (NULL, file->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                       0);
+  gsize at = 0;
+
+  for (guint i = 0; i < file->n_pages && data != MAP_FAILED; i++)
+    {
+      if (map_pages (&file->pages[i], data + at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED)
+          == MAP_FAILED)
+        {
+          const int code = errno;
+
+          munmap (data, file->size);
+          errno = code;
+          return MAP_FAILED;
+        }
+
+      at += file->pages[i].size;
+    }
+
+  return data;
+}
+
+static gboolean
+file_map (GpuHostFile  *file,
+          gboolean      allow_constant,
+          GError      **error)
+{
   gpointer data;
 
-  file->n_users = 1;
-  file->device = status->st_dev;
-  file->inode = status->st_ino;
-  file->fd = fd;
-  file_set_pages (file, offset, size);
-  data = map_pages (file, PROT_READ | PROT_WRITE, MAP_SHARED);
+  if (file->n_pages > 1)
+    data = map_all (file);
+  else
+    data = map_pages (file->pages, NULL, PROT_READ | PROT_WRITE, MAP_SHARED);
 
   if (data == MAP_FAILED && allow_constant && (errno == EPERM || errno == EACCES))
     {
-      data = map_constant (file);
+      data = map_constant (file->pages);
       file->is_constant = TRUE;
     }
 
   if (data == MAP_FAILED)
     {
       set_error ("mmap", errno, file->size, error);
-      g_free (file);
-      return NULL;
+      return FALSE;
     }
 
   file->data = data;
 
-  return file;
+  return TRUE;
+}
+
+/* Frees a file that is not mapped. */
+static void
+file_free (GpuHostFile *file)
+{
+  for (guint i = 0; i < file->n_pages; i++)
+    g_close (file->pages[i].fd, NULL);
+
+  g_free (file->pages);
+  g_free (file);
+}
+
+/* Creates a file that is not mapped yet, with duplicates of the descriptors. */
+static GpuHostFile *
+file_new (const Source  *source,
+          GError       **error)
+{
+  GpuHostFile *file = g_new0 (GpuHostFile, 1);
+
+  file->n_users = 1;
+  file->pages = g_new0 (Pages, source->n);
+
+  for (guint i = 0; i < source->n; i++)
+    {
+      Pages *pages = &file->pages[i];
+      struct stat status;
+
+      pages->fd = _gpu_descriptor_duplicate (source->fds[i], error);
+
+      if (pages->fd < 0)
+        break;
+
+      file->n_pages++;
+
+      if (fstat (pages->fd, &status) != 0)
+        {
+          set_error ("fstat", errno, source->size, error);
+          break;
+        }
+
+      pages->device = status.st_dev;
+      pages->inode = status.st_ino;
+      pages_set (pages, &source->parts[i]);
+      file->size += pages->size;
+
+      if (i == source->n - 1)
+        return file;
+    }
+
+  file_free (file);
+
+  return NULL;
 }
 
 static gboolean
-file_covers (const GpuHostFile *file,
-             guint64            offset,
-             gsize              size)
+pages_cover (const Pages *pages,
+             const Pages *part)
 {
-  return offset >= file->offset && size <= file->size
-         && offset - file->offset <= file->size - size;
+  return part->offset >= pages->offset && part->size <= pages->size
+         && part->offset - pages->offset <= pages->size - part->size;
 }
 
-/* Returns a mapping that covers the range. If there is none, returns any other mapping of the file,
- * or NULL if the file has no mapping. */
+/* Whether the mapping @file contains all pages of @part, in the same order. */
+static gboolean
+file_covers (const GpuHostFile *file,
+             const GpuHostFile *part)
+{
+  if (file->n_pages != part->n_pages)
+    return FALSE;
+
+  if (file->n_pages == 1)
+    return pages_cover (file->pages, part->pages);
+
+  for (guint i = 0; i < file->n_pages; i++)
+    {
+      if (!pages_equal (&file->pages[i], &part->pages[i]))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* Returns a mapping that covers @wanted. If there is none and @wanted is a single file, returns any
+ * other mapping of that file alone, or NULL if the file has no mapping. */
 static GpuHostFile *
-find_locked (const struct stat *status,
-             guint64            offset,
-             gsize              size)
+find_locked (const GpuHostFile *wanted)
 {
   GpuHostFile *other = NULL;
 
@@ -156,49 +267,48 @@ find_locked (const struct stat *status,
     {
       GpuHostFile *file = l->data;
 
-      if (file->is_constant || file->device != status->st_dev || file->inode != status->st_ino)
+      if (file->is_constant || file->n_pages != wanted->n_pages
+          || file->pages->device != wanted->pages->device
+          || file->pages->inode != wanted->pages->inode)
         continue;
 
-      if (file_covers (file, offset, size))
+      if (file_covers (file, wanted))
         return file;
 
-      other = file;
+      if (wanted->n_pages == 1)
+        other = file;
     }
 
   return other;
 }
 
-/* The caller has checked that the file contains the range. Takes ownership of @fd on success. */
+/* The caller has checked that the files contain the parts. */
 static GpuHostFile *
-file_use_locked (int        fd,
-                 guint64    offset,
-                 gsize      size,
-                 gboolean   allow_constant,
-                 GError   **error)
+file_use (const Source  *source,
+          gboolean       allow_constant,
+          GError       **error)
 {
-  struct stat status;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
+  GpuHostFile *file = file_new (source, error);
   GpuHostFile *found;
-  GpuHostFile *file;
 
-  if (fstat (fd, &status) != 0)
+  if (file == NULL)
+    return NULL;
+
+  found = find_locked (file);
+
+  if (found != NULL && file_covers (found, file))
     {
-      set_error ("fstat", errno, size, error);
-      return NULL;
-    }
-
-  found = find_locked (&status, offset, size);
-
-  if (found != NULL && file_covers (found, offset, size))
-    {
-      g_close (fd, NULL);
+      file_free (file);
       found->n_users++;
       return found;
     }
 
-  file = file_map_locked (fd, &status, offset, size, allow_constant, error);
-
-  if (file == NULL)
-    return NULL;
+  if (!file_map (file, allow_constant, error))
+    {
+      file_free (file);
+      return NULL;
+    }
 
   files = g_slist_prepend (files, file);
 
@@ -212,36 +322,20 @@ file_use_locked (int        fd,
   return file;
 }
 
-/* Takes ownership of @fd. */
-static GpuHostFile *
-file_use (int        fd,
-          guint64    offset,
-          gsize      size,
-          gboolean   allow_constant,
-          GError   **error)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
-  GpuHostFile *file = file_use_locked (fd, offset, size, allow_constant, error);
-
-  if (file == NULL)
-    g_close (fd, NULL);
-
-  return file;
-}
-
 /* All writable mappings of a file get the same id, the id of the first mapping, because they are
  * tracked as the same memory. If the first mapping begins at the start of the file, the id is its
  * address. Other memory objects at that address have the same id. Otherwise, the id is the address
- * of the GpuHostFile of the first mapping. */
+ * of the GpuHostFile of the first mapping. A mapping of several files has an id of its own. */
 void
 _gpu_host_file_identify (GpuHostFile   *file,
                          gconstpointer  data,
                          GpuAliasKey   *alias_key)
 {
   const GpuHostFile *first = file->first != NULL ? file->first : file;
+  const gsize at = (gsize) ((const guint8 *) data - file->data);
 
-  alias_key->id = first->offset == 0 ? (guintptr) first->data : (guintptr) first;
-  alias_key->offset = file->offset + (gsize) ((const guint8 *) data - file->data);
+  alias_key->id = first->pages->offset == 0 ? (guintptr) first->data : (guintptr) first;
+  alias_key->offset = at + (file->n_pages == 1 ? file->pages->offset : 0);
 }
 
 static void
@@ -255,8 +349,7 @@ file_unuse_locked (GpuHostFile *file)
 
   files = g_slist_remove (files, file);
   munmap (file->data, file->size);
-  g_close (file->fd, NULL);
-  g_free (file);
+  file_free (file);
 }
 
 void
@@ -267,21 +360,23 @@ _gpu_host_file_unuse (GpuHostFile *file)
   file_unuse_locked (file);
 }
 
-/* Takes ownership of @fd. */
 static GpuNativeBuffer *
-buffer_new (int        fd,
-            guint64    offset,
-            gsize      size,
-            gboolean   allow_constant,
-            GError   **error)
+buffer_new (const Source  *source,
+            gboolean       allow_constant,
+            GError       **error)
 {
-  GpuHostFile *file = file_use (fd, offset, size, allow_constant, error);
+  GpuHostFile *file = file_use (source, allow_constant, error);
   GpuNativeBuffer *buffer;
+  Pages wanted;
 
   if (file == NULL)
     return NULL;
 
-  buffer = _gpu_host_buffer_new (file->data + (offset - file->offset), size, "shared");
+  /* The mapping may begin before the wanted pages. */
+  pages_set (&wanted, source->parts);
+  buffer = _gpu_host_buffer_new (file->data + (wanted.offset - file->pages->offset)
+                                 + (source->parts->offset - wanted.offset), source->size,
+                                 "shared");
   buffer->is_constant = file->is_constant;
   buffer->is_shareable = TRUE;
   ((GpuHostBuffer *) buffer)->file = file;
@@ -293,56 +388,90 @@ GpuNativeBuffer *
 _gpu_host_buffer_alloc_shared (gsize    size,
                                GError **error)
 {
-  int fd = memfd_create ("gpumem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  const char *failed = NULL;
+  const GpuHostPart part = { 0, size };
+  GpuNativeBuffer *buffer;
+  const char *function;
+  int fd = _gpu_host_create_sealed_file (size, &function);
+  const Source source = { &fd, &part, 1, size };
 
   if (fd < 0)
     {
-      set_error ("memfd_create", errno, size, error);
+      set_error (function, errno, size, error);
       return NULL;
     }
 
-  /* The seals prevent a process that receives the file from truncating the memory of the other
-   * processes. */
-  if (ftruncate (fd, size) != 0)
-    failed = "ftruncate";
-  else if (fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    failed = "fcntl (F_ADD_SEALS)";
+  buffer = buffer_new (&source, FALSE, error);
+  g_close (fd, NULL);
 
-  if (failed != NULL)
+  return buffer;
+}
+
+/* Adds the parts of the files of @file that contain @size bytes from @data on to @parts, and a
+ * descriptor for each part to @fds. */
+static gboolean
+file_list_parts (const GpuHostFile  *file,
+                 const guint8       *data,
+                 gsize               size,
+                 GArray             *parts,
+                 GArray             *fds,
+                 GError            **error)
+{
+  gsize skip = (gsize) (data - file->data);
+
+  for (guint i = 0; size > 0; i++)
     {
-      set_error (failed, errno, size, error);
-      g_close (fd, NULL);
-      return NULL;
+      const Pages *pages = &file->pages[i];
+      GpuHostPart part = { pages->offset + skip, 0 };
+      int fd;
+
+      if (skip >= pages->size)
+        {
+          skip -= pages->size;
+          continue;
+        }
+
+      fd = _gpu_descriptor_duplicate (pages->fd, error);
+
+      if (fd < 0)
+        return FALSE;
+
+      part.size = MIN (size, pages->size - skip);
+      g_array_append_val (fds, fd);
+      g_array_append_val (parts, part);
+      size -= part.size;
+      skip = 0;
     }
 
-  return buffer_new (fd, 0, size, FALSE, error);
+  return TRUE;
 }
 
 GBytes *
 _gpu_host_buffer_export_fd (GpuNativeContext  *context G_GNUC_UNUSED,
                             GpuNativeBuffer   *buffer,
-                            int               *fd,
+                            gsize              size,
+                            GArray            *fds,
                             GError           **error)
 {
+  g_autoptr (GArray) parts = g_array_new (FALSE, FALSE, sizeof (GpuHostPart));
   GpuHostBuffer *self = (GpuHostBuffer *) buffer;
   GpuHostFile *file = self->root != NULL ? self->root->file : self->file;
-  GpuHostHandle handle = { 0 };
+  gboolean listed;
 
-  if (file == NULL)
+  if (self->root != NULL && self->root->range != NULL)
+    {
+      listed = _gpu_host_range_list_parts (self, size, parts, fds, error);
+    }
+  else if (file != NULL)
+    {
+      listed = file_list_parts (file, self->data, size, parts, fds, error);
+    }
+  else
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_IPC, "host: the memory has no file");
       return NULL;
     }
 
-  *fd = _gpu_descriptor_duplicate (file->fd, error);
-
-  if (*fd < 0)
-    return NULL;
-
-  handle.offset = file->offset + (guint64) (self->data - file->data);
-
-  return g_bytes_new (&handle, sizeof handle);
+  return listed ? g_bytes_new (parts->data, parts->len * sizeof (GpuHostPart)) : NULL;
 }
 
 static gboolean
@@ -362,20 +491,19 @@ is_sealed (int      fd,
 }
 
 static gboolean
-holds_range (int      fd,
-             guint64  offset,
-             gsize    size,
-             GError **error)
+holds_part (int                 fd,
+            const GpuHostPart  *part,
+            GError            **error)
 {
   struct stat status;
 
-  if (fstat (fd, &status) == 0 && offset <= (guint64) status.st_size
-      && size <= (guint64) status.st_size - offset)
+  if (fstat (fd, &status) == 0 && part->offset <= (guint64) status.st_size
+      && part->size <= (guint64) status.st_size - part->offset)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-               "host: the file behind descriptor %d does not contain %" G_GSIZE_FORMAT
-               " bytes at offset %" G_GUINT64_FORMAT, fd, size, offset);
+               "host: the file behind descriptor %d does not contain %" G_GUINT64_FORMAT
+               " bytes at offset %" G_GUINT64_FORMAT, fd, part->size, part->offset);
 
   return FALSE;
 }
@@ -398,48 +526,78 @@ check_size (GpuNativeContext  *context,
   return FALSE;
 }
 
+/* Memory of several parts is mapped without gaps, so only the first part may begin within a page,
+ * and only the last part may end within one. */
+static gboolean
+check_parts (const Source  *source,
+             GError       **error)
+{
+  const gsize page = (gsize) sysconf (_SC_PAGESIZE);
+  gsize left = source->size;
+
+  for (guint i = 0; i < source->n; i++)
+    {
+      const GpuHostPart *part = &source->parts[i];
+      const gboolean is_last = i == source->n - 1;
+
+      if (part->size == 0 || part->size > left || (is_last && part->size != left)
+          || (i > 0 && part->offset % page != 0)
+          || (!is_last && (part->offset % page + part->size % page) % page != 0))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+                       "host: part %u of %u has %" G_GUINT64_FORMAT " bytes at offset %"
+                       G_GUINT64_FORMAT ", which do not fit the rest of %" G_GSIZE_FORMAT
+                       " bytes and pages of %" G_GSIZE_FORMAT " bytes", i, source->n, part->size,
+                       part->offset, left, page);
+          return FALSE;
+        }
+
+      if (!is_sealed (source->fds[i], error) || !holds_part (source->fds[i], part, error))
+        return FALSE;
+
+      left -= part->size;
+    }
+
+  return TRUE;
+}
+
 static GpuNativeBuffer *
-open_range (GpuNativeContext  *context,
-            int                fd,
-            guint64            offset,
-            gsize              size,
+open_parts (GpuNativeContext  *context,
+            const Source      *source,
             gboolean           allow_constant,
             GError           **error)
 {
-  int own;
-
-  if (!check_size (context, size, error) || !is_sealed (fd, error)
-      || !holds_range (fd, offset, size, error))
+  if (!check_size (context, source->size, error) || !check_parts (source, error))
     return NULL;
 
-  own = _gpu_descriptor_duplicate (fd, error);
-
-  if (own < 0)
-    return NULL;
-
-  return buffer_new (own, offset, size, allow_constant, error);
+  return buffer_new (source, allow_constant, error);
 }
 
 GpuNativeBuffer *
 _gpu_host_buffer_import_fd (GpuNativeContext  *context,
                             GBytes            *handle,
-                            int                fd,
+                            const int         *fds,
+                            guint              n_fds,
                             gsize              size,
                             GError           **error)
 {
-  GpuHostHandle given;
+  const gsize n_bytes = g_bytes_get_size (handle);
+  g_autofree GpuHostPart *parts = NULL;
+  Source source = { fds, NULL, n_fds, size };
 
-  if (g_bytes_get_size (handle) != sizeof given)
+  if (n_bytes % sizeof *parts != 0 || n_bytes / sizeof *parts != n_fds)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                   "host: the handle has %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT,
-                   g_bytes_get_size (handle), sizeof given);
+                   "host: the handle has %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT
+                   " for each of %u file descriptors", n_bytes, sizeof *parts, n_fds);
       return NULL;
     }
 
-  memcpy (&given, g_bytes_get_data (handle, NULL), sizeof given);
+  /* The bytes may not be aligned. */
+  parts = g_memdup2 (g_bytes_get_data (handle, NULL), n_bytes);
+  source.parts = parts;
 
-  return open_range (context, fd, given.offset, size, FALSE, error);
+  return open_parts (context, &source, FALSE, error);
 }
 
 GpuFdKinds
@@ -458,11 +616,17 @@ _gpu_host_buffer_share_fd (GpuNativeContext  *context,
                            gsize             *offset,
                            GError           **error)
 {
-  g_autoptr (GBytes) bytes = _gpu_host_buffer_export_fd (context, buffer, fd, error);
-  GpuHostHandle handle;
+  g_autoptr (GArray) fds = _gpu_descriptors_new ();
+  g_autoptr (GBytes) bytes = _gpu_host_buffer_export_fd (context, buffer, buffer->size, fds,
+                                                         error);
   struct stat status;
 
   if (bytes == NULL)
+    return FALSE;
+
+  *fd = _gpu_descriptors_take_only (fds, buffer->size, error);
+
+  if (*fd < 0)
     return FALSE;
 
   if (fstat (*fd, &status) != 0)
@@ -472,9 +636,8 @@ _gpu_host_buffer_share_fd (GpuNativeContext  *context,
       return FALSE;
     }
 
-  memcpy (&handle, g_bytes_get_data (bytes, NULL), sizeof handle);
   *whole_size = (gsize) status.st_size;
-  *offset = handle.offset;
+  *offset = ((const GpuHostPart *) g_bytes_get_data (bytes, NULL))->offset;
 
   return TRUE;
 }
@@ -488,5 +651,8 @@ _gpu_host_buffer_open_fd (GpuNativeContext  *context,
                           gsize              size,
                           GError           **error)
 {
-  return open_range (context, fd, offset, size, TRUE, error);
+  const GpuHostPart part = { offset, size };
+  const Source source = { &fd, &part, 1, size };
+
+  return open_parts (context, &source, TRUE, error);
 }

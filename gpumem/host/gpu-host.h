@@ -29,18 +29,41 @@ extern const GpuBackend _gpu_host_backend;
 #define GPU_HOST_IMAGE_MAX_SIZE        (64 * 1024)
 #define GPU_HOST_IMAGE_MAX_BUFFER_SIZE (1024 * 1024 * 1024)
 
+/* A sealed file that contains shareable chunks. */
+typedef struct _GpuHostSlab GpuHostSlab;
+/* The shareable chunks that are mapped to an address range. */
+typedef struct _GpuHostRange GpuHostRange;
+
 typedef struct
 {
   GpuNativeContext parent;
   gsize            stack_size;      /* atomic; bytes of the stack of each work-item in kernels with
                                      * barriers */
 
-  GMutex           chunks_lock;     /* protects the next two members */
-  int              chunks_fd;       /* the file that contains all chunks; -1 until needed */
+  GMutex           chunks_lock;     /* protects the next three members */
+  GpuHostSlab     *slab;            /* the file that gets the next shareable chunk, or NULL */
+  int              chunks_fd;       /* the file that contains all other chunks; -1 until needed */
   guint64          chunks_end;      /* size of the file, and offset of the next chunk. The offset of
                                      * a freed chunk is not reused: its part of the file is a hole,
                                      * which takes no memory */
 } GpuHostContext;
+
+/* A part of a file. A handle of exported memory is an array of these, one for each file
+ * descriptor. */
+typedef struct
+{
+  guint64 offset;
+  guint64 size;
+} GpuHostPart;
+
+/* Physical memory without an address: a part of a file. */
+typedef struct
+{
+  GpuNativeChunk  parent;
+  GpuHostSlab    *slab;             /* NULL if the chunk cannot be shared */
+  int             fd;               /* belongs to the slab or the context */
+  guint64         offset;           /* in the file */
+} GpuHostChunk;
 
 /* Memory that the process may use, in bytes. */
 typedef struct
@@ -83,6 +106,7 @@ struct _GpuHostBuffer
   gsize            mapped_size;     /* bytes for munmap(), or 0 */
   gpointer         allocation;      /* address for free(), or NULL */
   GpuHostFile     *file;            /* of shared memory, nullable */
+  GpuHostRange    *range;           /* of reserved addresses, nullable */
   GpuHostBuffer   *root;            /* parent of a slice */
   const char      *origin;          /* "memory", "shared", "slice", "wrapped", "host", "global" */
 };
@@ -223,8 +247,38 @@ gboolean        _gpu_host_check_room          (GpuNativeContext        *context,
                                                gsize                    size,
                                                GError                 **error);
 GpuBufferCommitOp _gpu_host_buffer_commit;
-/* Frees the state of GpuVirtualOps in a context. */
+
+/* gpu-host-chunk.c */
+GpuNativeChunk *_gpu_host_create_chunk        (GpuNativeContext        *context,
+                                               gsize                    size,
+                                               gboolean                 shareable,
+                                               GError                 **error);
+void            _gpu_host_destroy_chunk       (GpuNativeContext        *context,
+                                               GpuNativeChunk          *chunk);
+/* Frees the state of a context. All chunks have been destroyed. */
 void            _gpu_host_chunks_clear        (GpuHostContext          *context);
+/* Creates a file of @size bytes that cannot be truncated. Returns its descriptor, or -1 with
+ * errno and the name of the failed call in @function. */
+int             _gpu_host_create_sealed_file  (guint64                  size,
+                                               const char             **function);
+
+GpuHostRange   *_gpu_host_range_new           (void);
+void            _gpu_host_range_free          (GpuHostRange            *range);
+/* Lists the shareable chunks among @n_chunks chunks, which are mapped from @offset on. */
+void            _gpu_host_range_add           (GpuHostRange            *range,
+                                               gsize                    offset,
+                                               GpuNativeChunk *const   *chunks,
+                                               guint                    n_chunks);
+/* Removes the chunk that was mapped at @offset from the list. */
+void            _gpu_host_range_remove        (GpuHostRange            *range,
+                                               gsize                    offset);
+/* Adds the parts of files that are mapped to the first @size bytes of @buffer, a slice of a range,
+ * to @parts, and a descriptor for each part to @fds. */
+gboolean        _gpu_host_range_list_parts    (GpuHostBuffer           *buffer,
+                                               gsize                    size,
+                                               GArray                  *parts,
+                                               GArray                  *fds,
+                                               GError                 **error);
 
 GpuHostModule  *_gpu_host_module_new          (GBytes                  *binary,
                                                GError                 **error);

@@ -102,6 +102,24 @@ gpu_context_get_import_kinds (GpuContext *context)
   return native != NULL ? get_kinds (native, TRUE) : GPU_FD_KINDS_NONE;
 }
 
+gboolean
+_gpu_buffer_check_shareable (GpuBuffer   *buffer,
+                             const char  *function,
+                             GError     **error)
+{
+  GpuMemory *memory = GPU_MEMORY (buffer);
+
+  if ((memory->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory %p was created without GPU_MEMORY_FLAGS_SHAREABLE%s", function,
+               (void *) buffer, memory->storage != NULL && memory->storage->suballocation != NULL
+                                ? ": create its pool with this flag" : "");
+
+  return FALSE;
+}
+
 static gboolean
 check_export (GpuBuffer   *buffer,
               const char  *function,
@@ -115,19 +133,13 @@ check_export (GpuBuffer   *buffer,
       || !check_kind (_gpu_context_get_native (memory->context), function, FALSE, kind, error))
     return FALSE;
 
-  if ((memory->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory %p was created without GPU_MEMORY_FLAGS_SHAREABLE", function,
-               (void *) buffer);
-
-  return FALSE;
+  return _gpu_buffer_check_shareable (buffer, function, error);
 }
 
 /**
  * gpu_buffer_export_fd:
- * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice
+ * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice or belong to a
+ *   #GpuMemoryPool
  * @kind: one of the kinds that gpu_context_get_export_kinds() returns
  * @whole_size: (out) (optional): size of the memory behind the descriptor, in bytes
  * @offset: (out) (optional): offset of @buffer within that memory, in bytes
@@ -136,14 +148,16 @@ check_export (GpuBuffer   *buffer,
  * Creates a file descriptor through which another process, another back end or a library such as
  * Vulkan can access the memory of @buffer (CUDA: cuMemExportToShareableHandle, or
  * cuMemGetHandleForAddressRange for a dma-buf; on the host, a sealed memfd). The memory is freed
- * only when the buffer, the descriptor and all imports of the descriptor have been freed. The
- * descriptor does not carry synchronization: before another library uses the memory, the program
+ * only when the buffer, the descriptor and all imports of the descriptor have been freed. Memory of
+ * a #GpuMemoryPool is an exception: see gpu_buffer_export_fds(). The descriptor does not carry
+ * synchronization: before another library uses the memory, the program
  * must wait for the pending work on @buffer. If the importing program also uses this library,
  * prefer gpu_buffer_export_fds(), whose handles are validated on import. Does not block; may be
  * called from any thread.
  *
  * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED if @kind is
- *   not supported or the memory was allocated in stream order, %GPU_ERROR_INVALID_ARGUMENT if
+ *   not supported, the memory was allocated in stream order or @buffer lies in several chunks of an
+ *   expandable pool, %GPU_ERROR_INVALID_ARGUMENT if
  *   @buffer does not have %GPU_MEMORY_FLAGS_SHAREABLE or @kind is more than one kind,
  *   %GPU_ERROR_RELEASED, or the driver's error
  *

@@ -3,8 +3,8 @@
 #include "config.h"
 
 #include <gio/gunixfdlist.h>
-#include <glib/gstdio.h>
 
+#include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/device/gpu-ipc-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
@@ -170,10 +170,35 @@ gpu_buffer_new_from_handle (GpuContext  *context,
   return buffer_new (context, imported, envelope.flags & ACCESS_FLAGS);
 }
 
+/* Adds copies of all descriptors in @from to @list. */
+static gboolean
+append_fds (GpuIpcEnvelope  *envelope,
+            GUnixFDList     *list,
+            const GArray    *from,
+            const char      *function,
+            GError         **error)
+{
+  envelope->n_fds = from->len;
+  envelope->fd = g_unix_fd_list_get_length (list);
+
+  for (guint i = 0; i < from->len; i++)
+    {
+      if (g_unix_fd_list_append (list, g_array_index (from, int, i), error) < 0)
+        {
+          g_prefix_error (error, "%s: ", function);
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
 /**
  * gpu_buffer_export_fds:
- * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice
- * @fds: a list to which the file descriptor of the memory is added
+ * @buffer: a #GpuBuffer with %GPU_MEMORY_FLAGS_SHAREABLE, which may be a slice or belong to a
+ *   #GpuMemoryPool
+ * @fds: a list to which the file descriptors of the memory are added. If the call fails, some of
+ *   them may have been added
  * @error: return location for an error
  *
  * Creates a handle of @buffer that another process can open with gpu_buffer_new_from_fds() (CUDA:
@@ -182,9 +207,16 @@ gpu_buffer_new_from_handle (GpuContext  *context,
  * GDBus. One list can carry the descriptors of several buffers.
  *
  * Unlike with gpu_buffer_export_handle(), the memory is freed only when no process uses it any
- * more, and only processes that have the descriptor can access the memory. Memory of
- * gpu_buffer_new_on_stream() is an exception: it returns to the driver's pool when @buffer is
- * released, so @buffer must live as long as another process uses the memory. Does not block.
+ * more, and only processes that have the descriptors can access the memory. Memory of
+ * gpu_buffer_new_on_stream() and of a #GpuMemoryPool is an exception: it returns to the pool when
+ * @buffer is released, so @buffer must live as long as another process uses the memory. Later, the
+ * pool uses the memory for other buffers, and a process that still has the memory mapped accesses
+ * these. The memory keeps its address while @buffer exists.
+ *
+ * Most memory has one descriptor. A buffer of an expandable pool has one for each chunk of memory
+ * that it lies in. Linux passes at most 253 descriptors in one message: send more of them in
+ * several messages. A descriptor gives access to the whole chunk or segment of the pool, with other
+ * buffers in it; on the host, to a file of 64 MiB or more with several chunks. Does not block.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_IPC_FDS, %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_FLAGS_SHAREABLE,
@@ -202,8 +234,8 @@ gpu_buffer_export_fds (GpuBuffer    *buffer,
   g_auto (GpuIpcEnvelope) envelope = { 0 };
   GpuNativeContext *context;
   GpuStorage *storage;
+  g_autoptr (GArray) exported = NULL;
   GError *failure = NULL;
-  int fd = -1;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
   g_return_val_if_fail (G_IS_UNIX_FD_LIST (fds), NULL);
@@ -218,13 +250,8 @@ gpu_buffer_export_fds (GpuBuffer    *buffer,
                        GPU_CAPABILITIES_IPC_FDS, "memory with file descriptors", error))
     return NULL;
 
-  if ((memory->flags & GPU_MEMORY_FLAGS_SHAREABLE) == 0)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory %p was created without GPU_MEMORY_FLAGS_SHAREABLE", function,
-                   (void *) buffer);
-      return NULL;
-    }
+  if (!_gpu_buffer_check_shareable (buffer, function, error))
+    return NULL;
 
   storage = _gpu_memory_acquire (memory, function, error);
 
@@ -233,47 +260,44 @@ gpu_buffer_export_fds (GpuBuffer    *buffer,
 
   envelope.size = memory->size;
   envelope.flags = memory->flags & ACCESS_FLAGS;
-  envelope.payload = context->backend->buffer->export_fd (context, storage->buffer, &fd, &failure);
+  exported = _gpu_descriptors_new ();
+  envelope.payload = context->backend->buffer->export_fd (context, storage->buffer, memory->size,
+                                                          exported, &failure);
   _gpu_storage_unuse (storage);
 
-  if (!_gpu_native_context_end (context, function, failure, error))
+  if (!_gpu_native_context_end (context, function, failure, error)
+      || !append_fds (&envelope, fds, exported, function, error))
     return NULL;
-
-  /* The list contains a duplicate, so close the original. */
-  envelope.fd = g_unix_fd_list_append (fds, fd, error);
-  g_close (fd, NULL);
-
-  if (envelope.fd < 0)
-    {
-      g_prefix_error (error, "%s: ", function);
-      return NULL;
-    }
 
   return _gpu_ipc_envelope_seal (&envelope, GPU_IPC_BUFFER_FD, context->backend);
 }
 
-static int
-get_fd (GUnixFDList           *fds,
-        const GpuIpcEnvelope  *envelope,
-        const char            *function,
-        GError               **error)
+/* Returns the descriptors of the handle: @envelope->n_fds elements, which belong to @fds. */
+static const int *
+peek_fds (GUnixFDList           *fds,
+          const GpuIpcEnvelope  *envelope,
+          const char            *function,
+          GError               **error)
 {
-  int fd;
+  gint length;
+  const int *all = g_unix_fd_list_peek_fds (fds, &length);
 
-  if (envelope->fd < 0 || envelope->fd >= g_unix_fd_list_get_length (fds))
+  if (envelope->fd < 0 || envelope->fd > length || envelope->n_fds == 0
+      || envelope->n_fds > (guint) (length - envelope->fd))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                   "%s: the handle refers to file descriptor %d of a list of %d", function,
-                   envelope->fd, g_unix_fd_list_get_length (fds));
-      return -1;
+                   "%s: the handle refers to %u file descriptors, from descriptor %d of a list of "
+                   "%d on", function, envelope->n_fds, envelope->fd, length);
+      return NULL;
     }
 
-  fd = g_unix_fd_list_get (fds, envelope->fd, error);
+  for (guint i = 0; i < envelope->n_fds; i++)
+    {
+      if (!_gpu_buffer_check_fd (function, all[envelope->fd + i], 0, error))
+        return NULL;
+    }
 
-  if (fd < 0)
-    g_prefix_error (error, "%s: ", function);
-
-  return fd;
+  return all + envelope->fd;
 }
 
 /**
@@ -289,9 +313,11 @@ get_fd (GUnixFDList           *fds,
  * imports the same memory repeatedly, all the buffers share one mapping, and the library orders
  * their uses. This process may also import memory that it exported itself. On the host back end,
  * the imported buffer then shares the mapping of the original buffer, and the library orders uses
- * of the two buffers. On CUDA, the memory is mapped again, and the library does not order uses of
- * the two buffers. The memory does not count towards gpu_context_get_allocated_size(), and can be
- * exported again. Does not block.
+ * of the two buffers. On CUDA, and for memory of an expandable #GpuMemoryPool, the memory is mapped
+ * again, and the library does not order uses of the two buffers. If a buffer over several chunks of
+ * a pool is imported, and also a slice of it, the library orders the uses of the two only if both
+ * handles have the same descriptors. The memory does not count towards
+ * gpu_context_get_allocated_size(). On the host back end, it can be exported again. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
  *   to another back end, or does not match @fds, %GPU_ERROR_NOT_SUPPORTED on devices without
@@ -311,7 +337,7 @@ gpu_buffer_new_from_fds (GpuContext   *context,
   GpuNativeContext *native;
   GpuNativeBuffer *imported;
   GError *failure = NULL;
-  int fd;
+  const int *given;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (handle != NULL, NULL);
@@ -322,20 +348,13 @@ gpu_buffer_new_from_fds (GpuContext   *context,
   if (native == NULL)
     return NULL;
 
-  fd = get_fd (fds, &envelope, function, error);
+  given = peek_fds (fds, &envelope, function, error);
 
-  if (fd < 0)
+  if (given == NULL)
     return NULL;
 
-  if (!_gpu_buffer_check_fd (function, fd, 0, error))
-    {
-      g_close (fd, NULL);
-      return NULL;
-    }
-
-  imported = native->backend->buffer->import_fd (native, envelope.payload, fd, envelope.size,
-                                                 &failure);
-  g_close (fd, NULL);
+  imported = native->backend->buffer->import_fd (native, envelope.payload, given, envelope.n_fds,
+                                                 envelope.size, &failure);
 
   if (!_gpu_native_context_end (native, function, failure, error))
     return NULL;

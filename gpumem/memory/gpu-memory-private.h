@@ -183,6 +183,10 @@ gboolean _gpu_buffer_check_fd    (const char        *function,
                                   int                fd,
                                   gsize              whole_size,
                                   GError           **error);
+/* Returns FALSE with GPU_ERROR_INVALID_ARGUMENT unless @buffer has GPU_MEMORY_FLAGS_SHAREABLE. */
+gboolean _gpu_buffer_check_shareable (GpuBuffer     *buffer,
+                                  const char        *function,
+                                  GError           **error);
 /* Returns FALSE if the flags of @memory forbid the access by the host: a write if @write is TRUE,
  * otherwise a read. */
 gboolean _gpu_memory_check_host  (GpuMemory       *memory,

@@ -237,7 +237,10 @@ create_chunk (gpointer   owner,
               gsize      size,
               GError   **error)
 {
-  return _gpu_virtual_create_chunk (((GpuPoolCore *) owner)->context, size, FALSE, error);
+  GpuPoolCore *core = owner;
+
+  return _gpu_virtual_create_chunk (core->context, size,
+                                    (core->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0, error);
 }
 
 static void

@@ -20,6 +20,9 @@
 #define DEFAULT_LEADING_BITS GPU_POOL_BINS_BITS
 #define DEFAULT_WASTE        0.01
 
+/* The flags that an expandable pool supports. */
+#define EXPANDABLE_FLAGS     (GPU_MEMORY_FLAGS_UNTRACKED | GPU_MEMORY_FLAGS_SHAREABLE)
+
 /**
  * GpuMemoryPool:
  *
@@ -59,6 +62,11 @@
  * and thus loses almost no memory to fragmentation. %GPU_MEMORY_POOL_AUTOMATIC selects an
  * expandable pool if the device supports virtual memory management and the driver can reserve the
  * addresses.
+ *
+ * If #GpuMemoryPool:flags contains %GPU_MEMORY_FLAGS_SHAREABLE, buffers of the pool can be exported
+ * to other processes, see gpu_buffer_export_fds(). On CUDA, other libraries such as UCX can also
+ * export the memory of other expandable pools, and network cards can access it, if the device
+ * supports this.
  *
  * A pool may be finalized while its memory is in use. The memory remains valid.
  *
@@ -609,7 +617,7 @@ choose_kind (GpuMemoryPool *pool,
   GpuCapabilities capabilities =
     _gpu_context_get_native (pool->context)->devices[0]->capabilities;
 
-  if (has_addresses && pool->allocator == NULL && (pool->flags & ~GPU_MEMORY_FLAGS_UNTRACKED) == 0
+  if (has_addresses && pool->allocator == NULL && (pool->flags & ~EXPANDABLE_FLAGS) == 0
       && (capabilities & GPU_CAPABILITIES_VIRTUAL_MEMORY) != 0)
     return GPU_MEMORY_POOL_EXPANDABLE;
 
@@ -637,7 +645,7 @@ check_kind (GpuMemoryPool  *pool,
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: an expandable pool allocates from the driver and cannot use an allocator; "
                  "use another kind", FUNCTION);
-  else if ((pool->flags & ~GPU_MEMORY_FLAGS_UNTRACKED) != 0)
+  else if ((pool->flags & ~EXPANDABLE_FLAGS) != 0)
     {
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, pool->flags);
 

@@ -505,6 +505,8 @@ void        virtual_note_unmapped (Memory  *memory);
 gboolean    virtual_reaches (const Memory  *memory,
                              const Device  *device);
 guint       virtual_get_handle_types (const Memory *memory);
+/* Returns whether network cards can access the memory. */
+gboolean    virtual_has_rdma (const Memory *memory);
 gboolean    file_is_memory  (int            file);
 
 /* --- programs --------------------------------------------------------------------------------- */

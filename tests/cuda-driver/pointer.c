@@ -89,9 +89,10 @@ get_flag (const Memory        *memory,
     flag = TRUE;
   else if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED)
     flag = memory->kind == MEMORY_MANAGED;
-  else if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-           attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE)
+  else if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
     flag = FALSE;
+  else if (attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE)
+    flag = memory->kind == MEMORY_MAPPED && virtual_has_rdma (memory);
   else
     return FALSE;
   *(guint8 *) value = flag;

@@ -19,6 +19,7 @@ typedef struct
   Device  *device;
   guint64  size;
   guint    handle_types;
+  gboolean rdma;                /* network cards can access the memory */
   gboolean imported;
   int      file;
 } Physical;
@@ -68,6 +69,12 @@ guint
 virtual_get_handle_types (const Memory *memory)
 {
   return ((const Physical *) memory->share)->handle_types;
+}
+
+gboolean
+virtual_has_rdma (const Memory *memory)
+{
+  return ((const Physical *) memory->share)->rdma;
 }
 
 /* Returns whether the stand-in CUDA driver of this or of another process created the file. */
@@ -130,6 +137,8 @@ ENTRY (cuMemCreate,
     return CUDA_ERROR_INVALID_DEVICE;
   if (size == 0 || size % GRANULARITY != 0 || flags != 0 ||
       properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      properties->allocFlags.compressionType != 0 || properties->allocFlags.usage != 0 ||
+      properties->allocFlags.gpuDirectRDMACapable > 1 ||
       (properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (size + device->used + device->pooled > config.memory)
@@ -143,6 +152,7 @@ ENTRY (cuMemCreate,
   physical->device = device;
   physical->size = size;
   physical->handle_types = properties->requestedHandleTypes;
+  physical->rdma = properties->allocFlags.gpuDirectRDMACapable;
   physical->file = file;
   device->used += size;
   *handle = share_new (physical);

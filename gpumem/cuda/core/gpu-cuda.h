@@ -31,7 +31,10 @@ typedef struct
   gboolean         stream_ordered;      /* the device supports memory pools */
   gboolean         virtual_memory;
   gboolean         cooperative;
+  gboolean         gpu_direct_rdma;     /* network cards can access virtual memory */
   gint             refuses_dma_bufs;    /* atomic; whether an import of a dma-buf has failed */
+  gint             refuses_exports;     /* atomic; whether the driver has refused to allocate memory
+                                         * that can be exported */
 } GpuCudaDevice;
 
 /* Records whether streams support the host-signalled waits of the staging engine. */
@@ -302,12 +305,14 @@ GpuCudaRange *
             _gpu_cuda_range_new    (GpuCudaContext  *context,
                                     gsize            size,
                                     GError         **error);
-/* Caller has entered the context. Creates a range and maps all of @allocation at the start of the
- * range. Does not take ownership of @allocation. */
+/* Caller has entered the context. Creates a range and maps the allocations to it, one after the
+ * other. Does not take ownership of them. @sizes has the size of each allocation; their sum does
+ * not overflow. */
 GpuCudaRange *
             _gpu_cuda_range_new_for (GpuCudaContext *context,
-                                    CUmemGenericAllocationHandle allocation,
-                                    gsize            size,
+                                    const CUmemGenericAllocationHandle *allocations,
+                                    const gsize     *sizes,
+                                    guint            n_allocations,
                                     GError         **error);
 /* Unmaps all allocations and frees the range. The caller need not have entered the context. */
 void        _gpu_cuda_range_free   (GpuCudaContext  *context,
@@ -337,7 +342,8 @@ gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     const CUmemAccessDesc *access,
                                     GError               **error);
 
-/* gpu-cuda-physical.c */
+/* gpu-cuda-physical.c. If @shareable is FALSE, the memory can still be exported, unless the driver
+ * refuses such memory. */
 /* Caller has entered the context. */
 gboolean    _gpu_cuda_physical_get_granularity (GpuCudaContext *context,
                                     gboolean         shareable,

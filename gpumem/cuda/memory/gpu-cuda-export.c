@@ -70,8 +70,9 @@ export_memory (GpuCudaBuffer  *buffer,
   if (_gpu_cuda_get_pointer_attribute (buffer->address, capable, TRUE) == FALSE)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "stream-ordered and shareable memory can be exported as a file "
-                           "descriptor only");
+                           "stream-ordered and shareable memory, and that of expandable pools, "
+                           "can be exported as file descriptors only: allocate it with "
+                           "GPU_MEMORY_FLAGS_SHAREABLE and use gpu_buffer_export_fds()");
       return NULL;
     }
 
@@ -202,12 +203,13 @@ static GBytes *
 export_pooled (GpuCudaContext  *context,
                GpuCudaBuffer   *buffer,
                CUmemoryPool     pool,
-               int             *fd,
+               GArray          *fds,
                GError         **error)
 {
   CUmemPoolPtrExportData native;
   CUresult code;
   GpuCudaHandle handle;
+  int fd = -1;
 
   if ((_gpu_cuda_get_pool_handle_types (context) & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
     {
@@ -221,12 +223,11 @@ export_pooled (GpuCudaContext  *context,
   if (!handle_init_pooled (&handle, buffer, error))
     return NULL;
 
-  code = _gpu_cuda.cuMemPoolExportToShareableHandle (fd, pool,
+  code = _gpu_cuda.cuMemPoolExportToShareableHandle (&fd, pool,
                                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 
   if (code != CUDA_SUCCESS)
     {
-      *fd = -1;
       fail_pooled (context, buffer, pool, "cuMemPoolExportToShareableHandle", code, error);
       return NULL;
     }
@@ -235,8 +236,7 @@ export_pooled (GpuCudaContext  *context,
 
   if (code != CUDA_SUCCESS)
     {
-      close (*fd);
-      *fd = -1;
+      close (fd);
       fail_pooled (context, buffer, pool, "cuMemPoolExportPointer", code, error);
       return NULL;
     }
@@ -244,60 +244,124 @@ export_pooled (GpuCudaContext  *context,
   memcpy (handle.native, &native, sizeof native);
 
   if (pool == context->pool)
-    *fd = share_pool_fd (context, *fd);
+    fd = share_pool_fd (context, fd);
+
+  g_array_append_val (fds, fd);
 
   return g_bytes_new (&handle, sizeof handle);
+}
+
+/* Caller has entered the context. Adds the descriptor of the chunk that is mapped at @start to
+ * @fds. */
+static gboolean
+export_chunk (GpuCudaContext  *context,
+              CUdeviceptr      start,
+              GArray          *fds,
+              GError         **error)
+{
+  CUmemGenericAllocationHandle allocation = 0;
+  gboolean exported;
+  int fd = -1;
+
+  if (!_gpu_cuda_check_ipc (_gpu_cuda.cuMemRetainAllocationHandle
+                              (&allocation, (void *) (guintptr) start),
+                            "cuMemRetainAllocationHandle", error))
+    {
+      g_prefix_error (error, "only shareable and stream-ordered memory can be exported as "
+                      "a file descriptor: ");
+      return FALSE;
+    }
+
+  exported = _gpu_cuda_check_ipc (_gpu_cuda.cuMemExportToShareableHandle
+                                    (&fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                                  "cuMemExportToShareableHandle", error);
+  _gpu_cuda.cuMemRelease (allocation);
+
+  if (!exported)
+    return FALSE;
+
+  fd = _gpu_cuda_range_share_fd (context, start, fd);
+  g_array_append_val (fds, fd);
+
+  return TRUE;
+}
+
+/* Caller has entered the context. Adds the descriptors of all chunks from @start to @end to @fds,
+ * and their sizes to @sizes. @size is the size of the first chunk. */
+static gboolean
+export_chunks (GpuCudaContext  *context,
+               CUdeviceptr      start,
+               CUdeviceptr      end,
+               guint64          size,
+               GArray          *fds,
+               GArray          *sizes,
+               GError         **error)
+{
+  for (;;)
+    {
+      if (!export_chunk (context, start, fds, error))
+        return FALSE;
+
+      g_array_append_val (sizes, size);
+
+      if (size >= end - start)
+        return TRUE;
+
+      start += size;
+      size = 0;
+
+      if (!query (start, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, &size, error))
+        return FALSE;
+
+      if (size == 0)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "the driver reports no size of the memory at 0x%" G_GINT64_MODIFIER
+                       "x, within a buffer over several chunks", (guint64) start);
+          return FALSE;
+        }
+    }
 }
 
 /* Caller has entered the context. */
 static GBytes *
 export_virtual (GpuCudaContext  *context,
                 GpuCudaBuffer   *buffer,
-                int             *fd,
+                gsize            size,
+                GArray          *fds,
                 GError         **error)
 {
-  CUmemGenericAllocationHandle allocation = 0;
+  g_autoptr (GArray) sizes = g_array_new (FALSE, FALSE, sizeof (guint64));
+  GByteArray *bytes;
   GpuCudaHandle handle;
-  gboolean exported;
 
   if (!handle_init_buffer (&handle, buffer, GPU_CUDA_HANDLE_VIRTUAL,
                            CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
                            CU_POINTER_ATTRIBUTE_MAPPING_SIZE, error)
-      || !_gpu_cuda_check_ipc (_gpu_cuda.cuMemRetainAllocationHandle
-                                 (&allocation,
-                                  (void *) (guintptr) (buffer->address - handle.offset)),
-                               "cuMemRetainAllocationHandle", error))
-    {
-      g_prefix_error (error, "only shareable and stream-ordered memory can be exported as "
-                      "a file descriptor: ");
-      return NULL;
-    }
+      || !export_chunks (context, buffer->address - handle.offset,
+                         buffer->address + size, handle.whole_size, fds, sizes, error))
+    return NULL;
 
-  if (handle.offset + handle.size > handle.whole_size)
-    {
-      _gpu_cuda.cuMemRelease (allocation);
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT " of a mapped chunk of %"
-                   G_GUINT64_FORMAT ": a buffer over several chunks cannot be exported as one file "
-                   "descriptor", handle.size, handle.offset, handle.whole_size);
-      return NULL;
-    }
+  handle.size = size;
+  handle.whole_size = 0;
 
-  exported = _gpu_cuda_check_ipc (_gpu_cuda.cuMemExportToShareableHandle
-                                    (fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                                  "cuMemExportToShareableHandle", error);
-  _gpu_cuda.cuMemRelease (allocation);
+  for (guint i = 0; i < sizes->len; i++)
+    handle.whole_size += g_array_index (sizes, guint64, i);
 
-  if (exported)
-    *fd = _gpu_cuda_range_share_fd (context, buffer->address - handle.offset, *fd);
+  bytes = g_byte_array_new ();
+  g_byte_array_append (bytes, (const guint8 *) &handle, sizeof handle);
 
-  return exported ? g_bytes_new (&handle, sizeof handle) : NULL;
+  if (sizes->len > 1)
+    g_byte_array_append (bytes, (const guint8 *) sizes->data, sizes->len * sizeof (guint64));
+
+  return g_byte_array_free_to_bytes (bytes);
 }
 
 GBytes *
 _gpu_cuda_export_fd (GpuNativeContext  *native,
                      GpuNativeBuffer   *native_buffer,
-                     int               *fd,
+                     gsize              size,
+                     GArray            *fds,
                      GError           **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
@@ -305,8 +369,6 @@ _gpu_cuda_export_fd (GpuNativeContext  *native,
   CUmemoryPool pool;
   gboolean entered;
   GBytes *bytes;
-
-  *fd = -1;
 
   if (!check_exportable (buffer, GPU_CUDA_GROUP_VIRTUAL_MEMORY, error)
       || !_gpu_cuda_enter (context, &entered, error))
@@ -316,9 +378,9 @@ _gpu_cuda_export_fd (GpuNativeContext  *native,
     (buffer->address, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 0);
 
   if (pool != NULL)
-    bytes = export_pooled (context, buffer, pool, fd, error);
+    bytes = export_pooled (context, buffer, pool, fds, error);
   else
-    bytes = export_virtual (context, buffer, fd, error);
+    bytes = export_virtual (context, buffer, size, fds, error);
 
   _gpu_cuda_leave (entered);
 

@@ -25,22 +25,39 @@
 #define F_DUPFD_QUERY 1027
 #endif
 
+/* The file behind a descriptor. */
+typedef struct
+{
+  int    fd;
+  dev_t  device;
+  ino_t  inode;
+  mode_t mode;
+  gsize  size;                      /* bytes of the allocation, as the exporter states */
+} ImportFile;
+
 /* The identity of memory according to Linux and the driver. */
 typedef struct
 {
-  guint32 kind;
-  int     fd;                       /* -1 for handles without a descriptor */
-  dev_t   device;
-  ino_t   inode;
-  mode_t  mode;
-  guint8  native[CU_IPC_HANDLE_SIZE];
+  guint32     kind;
+  guint       n_files;              /* 0 for handles without a descriptor */
+  ImportFile *files;                /* more than one for memory over several chunks */
+  guint8      native[CU_IPC_HANDLE_SIZE];
 } ImportKey;
+
+/* Exported memory: the handle, and the descriptors of its chunks. */
+typedef struct
+{
+  const GpuCudaHandle *handle;
+  const int           *fds;
+  const gsize         *sizes;       /* bytes of the chunk behind each descriptor */
+  guint                n_fds;
+} Source;
 
 /* Memory of another process, shared by all its imports. */
 typedef struct
 {
   guint          refs;
-  ImportKey      key;               /* owns its descriptor */
+  ImportKey      key;               /* owns its descriptors */
   gboolean       is_listed;
   CUdeviceptr    address;           /* start of the exported allocation */
   guint64        size;              /* bytes from address on, as the driver reports */
@@ -53,7 +70,7 @@ static guint
 import_hash (gconstpointer data)
 {
   const ImportKey *key = data;
-  guint64 bits = key->inode;
+  guint64 bits = key->n_files > 0 ? key->files[0].inode + key->n_files : 0;
 
   for (gsize i = 0; i < sizeof key->native; i += sizeof bits)
     {
@@ -86,6 +103,16 @@ is_same_description (int a,
  * driver have the inode of one device file, so two of these are only equal if they share one open
  * file description. */
 static gboolean
+is_same_file (const ImportFile *one,
+              const ImportFile *other)
+{
+  return one->device == other->device && one->inode == other->inode
+         && (S_ISREG (one->mode) || is_same_description (one->fd, other->fd));
+}
+
+/* The sizes of several chunks determine where each of them is mapped. The size of a single chunk
+ * does not, so handles that state different sizes share one mapping. */
+static gboolean
 import_equal (gconstpointer a,
               gconstpointer b)
 {
@@ -93,55 +120,86 @@ import_equal (gconstpointer a,
   const ImportKey *other = b;
 
   if (one->kind != other->kind || memcmp (one->native, other->native, sizeof one->native) != 0
-      || one->device != other->device || one->inode != other->inode)
+      || one->n_files != other->n_files)
     return FALSE;
 
-  return one->fd < 0 || S_ISREG (one->mode) || is_same_description (one->fd, other->fd);
+  for (guint i = 0; i < one->n_files; i++)
+    {
+      if (!is_same_file (&one->files[i], &other->files[i])
+          || (one->n_files > 1 && one->files[i].size != other->files[i].size))
+        return FALSE;
+    }
+
+  return TRUE;
 }
 
-/* @key gets a duplicate of @fd, unless @fd is -1. On failure, the caller must also close the
- * descriptor of @key. */
+/* @file gets a duplicate of @fd. On failure, the caller must also close the descriptor of @file. */
 static gboolean
-import_key_init (ImportKey            *key,
-                 const GpuCudaHandle  *handle,
-                 int                   fd,
-                 GError              **error)
+import_file_init (ImportFile  *file,
+                  int          fd,
+                  gsize        size,
+                  GError     **error)
 {
   struct stat status = { 0 };
 
-  memset (key, 0, sizeof *key);
-  key->kind = handle->kind;
-  key->fd = -1;
-  memcpy (key->native, handle->native, sizeof key->native);
+  file->size = size;
+  file->fd = _gpu_descriptor_duplicate (fd, error);
 
-  if (fd < 0)
-    return TRUE;
-
-  key->fd = _gpu_descriptor_duplicate (fd, error);
-
-  if (key->fd < 0)
+  if (file->fd < 0)
     return FALSE;
 
-  if (fstat (key->fd, &status) != 0)
+  if (fstat (file->fd, &status) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "fstat: %s (%d): file descriptor %d",
                    g_strerror (errno), errno, fd);
       return FALSE;
     }
 
-  key->device = status.st_dev;
-  key->inode = status.st_ino;
-  key->mode = status.st_mode;
+  file->device = status.st_dev;
+  file->inode = status.st_ino;
+  file->mode = status.st_mode;
+
+  return TRUE;
+}
+
+/* On failure, the caller must also clear @key. */
+static gboolean
+import_key_init (ImportKey     *key,
+                 const Source  *source,
+                 GError       **error)
+{
+  memset (key, 0, sizeof *key);
+  key->kind = source->handle->kind;
+  memcpy (key->native, source->handle->native, sizeof key->native);
+  key->files = g_new0 (ImportFile, source->n_fds);
+
+  for (guint i = 0; i < source->n_fds; i++)
+    {
+      key->n_files++;
+
+      if (!import_file_init (&key->files[i], source->fds[i], source->sizes[i], error))
+        return FALSE;
+    }
 
   return TRUE;
 }
 
 static void
+import_key_clear (ImportKey *key)
+{
+  for (guint i = 0; i < key->n_files; i++)
+    {
+      if (key->files[i].fd >= 0)
+        close (key->files[i].fd);
+    }
+
+  g_free (key->files);
+}
+
+static void
 import_free (Import *import)
 {
-  if (import->key.fd >= 0)
-    close (import->key.fd);
-
+  import_key_clear (&import->key);
   g_free (import);
 }
 
@@ -176,35 +234,61 @@ open_memory (Import  *import,
   return TRUE;
 }
 
-/* Caller has entered the context. The driver only maps whole allocations, and therefore rejects a
- * wrong @size. */
+/* Caller has entered the context. Gets the allocation behind each descriptor. Sets @n_allocations
+ * to their number, also on failure. */
+static gboolean
+import_allocations (const ImportKey               *key,
+                    CUmemGenericAllocationHandle  *allocations,
+                    guint                         *n_allocations,
+                    GError                       **error)
+{
+  for (*n_allocations = 0; *n_allocations < key->n_files; (*n_allocations)++)
+    {
+      const int fd = key->files[*n_allocations].fd;
+
+      if (!_gpu_cuda_check_ipc (_gpu_cuda.cuMemImportFromShareableHandle
+                                  (&allocations[*n_allocations], (void *) (gintptr) fd,
+                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                                "cuMemImportFromShareableHandle", error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* Caller has entered the context. The driver only maps whole allocations, and therefore rejects
+ * wrong sizes. */
 static gboolean
 open_virtual (GpuCudaContext  *context,
               Import          *import,
-              guint64          size,
               GError         **error)
 {
-  CUmemGenericAllocationHandle allocation = 0;
+  const ImportKey *key = &import->key;
+  g_autofree CUmemGenericAllocationHandle *allocations = g_new0 (CUmemGenericAllocationHandle,
+                                                                 key->n_files);
+  g_autofree gsize *sizes = g_new (gsize, key->n_files);
+  guint n_allocations;
 
-  if (!_gpu_cuda_check_ipc (_gpu_cuda.cuMemImportFromShareableHandle
-                              (&allocation, (void *) (gintptr) import->key.fd,
-                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                            "cuMemImportFromShareableHandle", error))
-    return FALSE;
+  for (guint i = 0; i < key->n_files; i++)
+    sizes[i] = key->files[i].size;
 
-  import->range = _gpu_cuda_range_new_for (context, allocation, size, error);
-  _gpu_cuda.cuMemRelease (allocation);
-
-  if (import->range == NULL)
+  if (import_allocations (key, allocations, &n_allocations, error))
     {
-      if (error != NULL && !g_error_matches (*error, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
-        (*error)->code = GPU_ERROR_IPC;
+      import->range = _gpu_cuda_range_new_for (context, allocations, sizes, n_allocations, error);
 
-      return FALSE;
+      if (import->range == NULL && error != NULL
+          && !g_error_matches (*error, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
+        (*error)->code = GPU_ERROR_IPC;
     }
 
+  while (n_allocations > 0)
+    _gpu_cuda.cuMemRelease (allocations[--n_allocations]);
+
+  if (import->range == NULL)
+    return FALSE;
+
   import->address = import->range->address;
-  import->size = size;
+  import->size = import->range->size;
 
   return TRUE;
 }
@@ -225,7 +309,7 @@ open_pooled (GpuCudaContext  *context,
   memcpy (&native, import->key.native, sizeof native);
 
   if (!_gpu_cuda_check_ipc (_gpu_cuda.cuMemPoolImportFromShareableHandle
-                              (&import->pool, (void *) (gintptr) import->key.fd,
+                              (&import->pool, (void *) (gintptr) import->key.files[0].fd,
                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                             "cuMemPoolImportFromShareableHandle", error))
     return FALSE;
@@ -255,7 +339,7 @@ import_external (Import                      *import,
   CUDA_EXTERNAL_MEMORY_HANDLE_DESC description =
   {
     .type   = type,
-    .handle = { .fd = _gpu_descriptor_duplicate (import->key.fd, error) },
+    .handle = { .fd = _gpu_descriptor_duplicate (import->key.files[0].fd, error) },
     .size   = size
   };
 
@@ -320,7 +404,7 @@ import_open (GpuCudaContext  *context,
     case GPU_CUDA_HANDLE_MEMORY:
       return open_memory (import, error);
     case GPU_CUDA_HANDLE_VIRTUAL:
-      return open_virtual (context, import, size, error);
+      return open_virtual (context, import, error);
     case GPU_CUDA_HANDLE_POOLED:
       return open_pooled (context, import, error);
     case GPU_CUDA_HANDLE_EXTERNAL:
@@ -422,8 +506,8 @@ _gpu_cuda_import_unref (GpuCudaContext *context,
   import_free (import);
 }
 
-/* Caller holds import_lock and has entered the context. Takes ownership of the descriptor in @key
- * on success. */
+/* Caller holds import_lock and has entered the context. Takes ownership of the contents of @key on
+ * success. */
 static Import *
 import_new_locked (GpuCudaContext       *context,
                    const ImportKey      *key,
@@ -452,8 +536,8 @@ import_new_locked (GpuCudaContext       *context,
   return import;
 }
 
-/* Caller holds import_lock and has entered the context. Takes ownership of the descriptor in @key
- * on success. */
+/* Caller holds import_lock and has entered the context. Takes ownership of the contents of @key on
+ * success. */
 static Import *
 import_locked (GpuCudaContext       *context,
                ImportKey            *key,
@@ -474,9 +558,7 @@ import_locked (GpuCudaContext       *context,
         return NULL;
 
       import->refs++;
-
-      if (key->fd >= 0)
-        close (key->fd);
+      import_key_clear (key);
 
       return import;
     }
@@ -493,14 +575,14 @@ import_locked (GpuCudaContext       *context,
 }
 
 static GpuNativeBuffer *
-import_for (GpuNativeContext     *native,
-            const GpuCudaHandle  *handle,
-            int                   fd,
-            gsize                 size,
-            gboolean              is_alone,
-            GError              **error)
+import_for (GpuNativeContext  *native,
+            const Source      *source,
+            gsize              size,
+            gboolean           is_alone,
+            GError           **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
+  const GpuCudaHandle *handle = source->handle;
   Import *import = NULL;
   GpuCudaBuffer *buffer;
   gboolean entered;
@@ -511,7 +593,7 @@ import_for (GpuNativeContext     *native,
 
   g_mutex_lock (&context->import_lock);
 
-  if (import_key_init (&key, handle, fd, error))
+  if (import_key_init (&key, source, error))
     import = is_alone ? import_new_locked (context, &key, handle, size, error)
                       : import_locked (context, &key, handle, size, error);
 
@@ -520,8 +602,7 @@ import_for (GpuNativeContext     *native,
 
   if (import == NULL)
     {
-      if (key.fd >= 0)
-        close (key.fd);
+      import_key_clear (&key);
       return NULL;
     }
 
@@ -538,7 +619,10 @@ _gpu_cuda_import_alone (GpuNativeContext     *context,
                         gsize                 size,
                         GError              **error)
 {
-  return import_for (context, handle, fd, size, TRUE, error);
+  const gsize whole_size = handle->whole_size;
+  const Source source = { handle, &fd, &whole_size, 1 };
+
+  return import_for (context, &source, size, TRUE, error);
 }
 
 GpuNativeBuffer *
@@ -548,31 +632,38 @@ _gpu_cuda_import_handle (GpuNativeContext  *context,
                          GError           **error)
 {
   GpuCudaHandle handle;
+  const Source source = { &handle, NULL, NULL, 0 };
 
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_IPC, error)
-      || !_gpu_cuda_handle_read (&handle, bytes, 1u << GPU_CUDA_HANDLE_MEMORY, size, error))
+      || !_gpu_cuda_handle_read (&handle, bytes, 0, 1u << GPU_CUDA_HANDLE_MEMORY, size, error))
     return NULL;
 
-  return import_for (context, &handle, -1, size, FALSE, error);
+  return import_for (context, &source, size, FALSE, error);
 }
 
 GpuNativeBuffer *
 _gpu_cuda_import_fd (GpuNativeContext  *context,
                      GBytes            *bytes,
-                     int                fd,
+                     const int         *fds,
+                     guint              n_fds,
                      gsize              size,
                      GError           **error)
 {
   const guint kinds = 1u << GPU_CUDA_HANDLE_VIRTUAL | 1u << GPU_CUDA_HANDLE_POOLED;
+  g_autofree gsize *sizes = NULL;
   GpuCudaHandle handle;
+  Source source = { &handle, fds, NULL, n_fds };
 
-  if (!_gpu_cuda_handle_read (&handle, bytes, kinds, size, error)
+  if (!_gpu_cuda_handle_read (&handle, bytes, n_fds, kinds, size, error)
       || !_gpu_cuda_has_group (handle.kind == GPU_CUDA_HANDLE_POOLED ? GPU_CUDA_GROUP_STREAM_ORDERED
                                                           : GPU_CUDA_GROUP_VIRTUAL_MEMORY,
                                error))
     return NULL;
 
-  return import_for (context, &handle, fd, size, FALSE, error);
+  sizes = _gpu_cuda_handle_read_sizes (&handle, bytes, n_fds, error);
+  source.sizes = sizes;
+
+  return sizes != NULL ? import_for (context, &source, size, FALSE, error) : NULL;
 }
 
 gboolean

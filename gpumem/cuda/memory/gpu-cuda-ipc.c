@@ -60,17 +60,20 @@ _gpu_cuda_handle_init (GpuCudaHandle     *handle,
 gboolean
 _gpu_cuda_handle_read (GpuCudaHandle  *handle,
                        GBytes         *bytes,
+                       guint           n_chunks,
                        guint           kinds,
                        gsize           size,
                        GError        **error)
 {
+  const gsize expected = sizeof *handle + (n_chunks > 1 ? n_chunks * sizeof (guint64) : 0);
   gsize n_bytes;
   gconstpointer data = g_bytes_get_data (bytes, &n_bytes);
 
-  if (n_bytes == sizeof *handle)
+  if (n_bytes == expected)
     memcpy (handle, data, sizeof *handle);
 
-  if (n_bytes != sizeof *handle || handle->magic != GPU_CUDA_HANDLE_MAGIC
+  if (n_bytes != expected || handle->magic != GPU_CUDA_HANDLE_MAGIC
+      || (n_chunks > 1 && handle->kind != GPU_CUDA_HANDLE_VIRTUAL)
       || handle->version != GPU_CUDA_HANDLE_VERSION || handle->kind > GPU_CUDA_HANDLE_EVENT
       || (kinds & (1u << handle->kind)) == 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
@@ -89,4 +92,40 @@ _gpu_cuda_handle_read (GpuCudaHandle  *handle,
     return TRUE;
 
   return FALSE;
+}
+
+gsize *
+_gpu_cuda_handle_read_sizes (const GpuCudaHandle  *handle,
+                             GBytes               *bytes,
+                             guint                 n_chunks,
+                             GError              **error)
+{
+  const guint8 *data = g_bytes_get_data (bytes, NULL);
+  g_autofree gsize *sizes = g_new (gsize, n_chunks);
+  guint64 left = handle->whole_size;
+
+  sizes[0] = handle->whole_size;
+
+  if (n_chunks == 1)
+    return g_steal_pointer (&sizes);
+
+  for (guint i = 0; i < n_chunks; i++)
+    {
+      guint64 size;
+
+      memcpy (&size, data + sizeof *handle + i * sizeof size, sizeof size);
+
+      if (size == 0 || size > left || (i == n_chunks - 1 && size != left))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+                       "chunk %u of %u has %" G_GUINT64_FORMAT " bytes, but the handle has %"
+                       G_GUINT64_FORMAT " bytes for the rest", i, n_chunks, size, left);
+          return NULL;
+        }
+
+      sizes[i] = size;
+      left -= size;
+    }
+
+  return g_steal_pointer (&sizes);
 }

@@ -15,14 +15,15 @@ G_BEGIN_DECLS
 typedef enum
 {
   GPU_CUDA_HANDLE_MEMORY  = 1,      /* CUipcMemHandle */
-  GPU_CUDA_HANDLE_VIRTUAL = 2,      /* sent with the file descriptor of the allocation */
+  GPU_CUDA_HANDLE_VIRTUAL = 2,      /* sent with the file descriptors of the chunks, at least one */
   GPU_CUDA_HANDLE_POOLED  = 3,      /* CUmemPoolPtrExportData; sent with the pool's descriptor */
   GPU_CUDA_HANDLE_EVENT   = 4,      /* CUipcEventHandle */
   GPU_CUDA_HANDLE_EXTERNAL = 5      /* CUexternalMemoryHandleType with a file descriptor; never
                                      * exported */
 } GpuCudaHandleKind;
 
-/* The exported bytes, which are only valid between processes of one machine. */
+/* The exported bytes, which are only valid between processes of one machine. If a buffer of the
+ * kind VIRTUAL lies in several chunks, the size of each chunk follows, as a guint64. */
 typedef struct
 {
   guint32 magic;
@@ -31,8 +32,9 @@ typedef struct
   guint32 reserved;
   guint64 process;                  /* random number of the exporting process; untrusted */
   guint64 size;                     /* bytes of the buffer */
-  guint64 offset;                   /* of the buffer in the allocation, in bytes */
-  guint64 whole_size;               /* bytes of the allocation */
+  guint64 offset;                   /* of the buffer in the allocation or the first chunk, in
+                                     * bytes */
+  guint64 whole_size;               /* bytes of the allocation, or of all chunks */
   guint8  native[CU_IPC_HANDLE_SIZE];
 } GpuCudaHandle;
 
@@ -48,12 +50,20 @@ gboolean  _gpu_cuda_check_ipc    (CUresult            code,
 /* Sets the fields up to `process`, and clears all other fields. */
 void      _gpu_cuda_handle_init  (GpuCudaHandle      *handle,
                                   GpuCudaHandleKind   kind);
-/* Parses @bytes. Fails unless the kind of the handle is in the bitmap @kinds, and the buffer has at
- * least @size bytes. */
+/* Parses @bytes, the handle of memory with @n_chunks file descriptors. Fails unless the kind of the
+ * handle is in the bitmap @kinds, and the buffer has at least @size bytes. */
 gboolean  _gpu_cuda_handle_read  (GpuCudaHandle      *handle,
                                   GBytes             *bytes,
+                                  guint               n_chunks,
                                   guint               kinds,
                                   gsize               size,
+                                  GError            **error);
+/* (transfer full): gets the sizes of @n_chunks chunks, at least one, from @bytes, which
+ * _gpu_cuda_handle_read() has parsed as @handle. Fails unless their sum is the whole size that
+ * @handle states. */
+gsize    *_gpu_cuda_handle_read_sizes (const GpuCudaHandle *handle,
+                                  GBytes             *bytes,
+                                  guint               n_chunks,
                                   GError            **error);
 /* Creates a buffer of @size bytes from the memory behind @fd. Always maps the memory anew, even if
  * another import has mapped the same memory. */

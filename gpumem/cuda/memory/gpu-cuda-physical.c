@@ -5,18 +5,63 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
+/* Without a handle type, no library can export the memory, and without GPUDirect RDMA, no network
+ * card can access it: communication libraries then copy it through the host. So all memory has
+ * both, unless the driver refuses them. */
 static CUmemAllocationProp
 get_properties (GpuCudaContext *context,
                 gboolean        shareable)
 {
   CUmemAllocationProp properties = { .type = CU_MEM_ALLOCATION_TYPE_PINNED };
+  const GpuCudaDevice *device = context->device;
 
-  properties.requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-                                              : CU_MEM_HANDLE_TYPE_NONE;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = context->device->device;
+  properties.location.id = device->device;
+
+  if (shareable || ((device->base.capabilities & GPU_CAPABILITIES_IPC_FDS) != 0
+                    && !g_atomic_int_get (&device->refuses_exports)))
+    {
+      properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+      properties.allocFlags.gpuDirectRDMACapable = device->gpu_direct_rdma;
+    }
 
   return properties;
+}
+
+/* Allocates memory, also if the driver first has to free unused memory of its pools. */
+static CUresult
+create (GpuCudaContext                *context,
+        gsize                          size,
+        const CUmemAllocationProp     *properties,
+        CUmemGenericAllocationHandle  *allocation)
+{
+  CUresult code = _gpu_cuda.cuMemCreate (allocation, size, properties, 0);
+
+  if (_gpu_cuda_trim_pools (context, code))
+    code = _gpu_cuda.cuMemCreate (allocation, size, properties, 0);
+
+  return code;
+}
+
+/* Changes @properties to those of memory that cannot be exported. Returns FALSE if @code does not
+ * mean that the driver refuses @properties. Some drivers report handle types that they then refuse,
+ * for example in containers. */
+static gboolean
+set_plain (CUmemAllocationProp *properties,
+           CUresult             code)
+{
+  const gboolean is_refused = code == CUDA_ERROR_NOT_SUPPORTED || code == CUDA_ERROR_NOT_PERMITTED
+                              || code == CUDA_ERROR_INVALID_VALUE
+                              || code == CUDA_ERROR_INVALID_DEVICE;
+
+  if (!is_refused || properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
+    return FALSE;
+
+  properties->requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  properties->allocFlags.gpuDirectRDMACapable = FALSE;
+
+  return TRUE;
 }
 
 gboolean
@@ -25,12 +70,15 @@ _gpu_cuda_physical_get_granularity (GpuCudaContext  *context,
                                     gsize           *granularity,
                                     GError         **error)
 {
+  const CUmemAllocationGranularity_flags minimum = CU_MEM_ALLOC_GRANULARITY_MINIMUM;
   CUmemAllocationProp properties = get_properties (context, shareable);
   size_t value = 0;
+  CUresult code = _gpu_cuda.cuMemGetAllocationGranularity (&value, &properties, minimum);
 
-  if (!_gpu_cuda_check (_gpu_cuda.cuMemGetAllocationGranularity
-                          (&value, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-                        "cuMemGetAllocationGranularity", error))
+  if (!shareable && set_plain (&properties, code))
+    code = _gpu_cuda.cuMemGetAllocationGranularity (&value, &properties, minimum);
+
+  if (!_gpu_cuda_check (code, "cuMemGetAllocationGranularity", error))
     return FALSE;
 
   *granularity = value;
@@ -46,10 +94,15 @@ _gpu_cuda_physical_create (GpuCudaContext                *context,
                            GError                       **error)
 {
   CUmemAllocationProp properties = get_properties (context, shareable);
-  CUresult code = _gpu_cuda.cuMemCreate (allocation, size, &properties, 0);
+  CUresult code = create (context, size, &properties, allocation);
 
-  if (_gpu_cuda_trim_pools (context, code))
-    code = _gpu_cuda.cuMemCreate (allocation, size, &properties, 0);
+  if (!shareable && set_plain (&properties, code))
+    {
+      code = create (context, size, &properties, allocation);
+
+      if (code == CUDA_SUCCESS)
+        g_atomic_int_set (&context->device->refuses_exports, TRUE);
+    }
 
   if (code == CUDA_SUCCESS)
     return TRUE;
@@ -80,7 +133,7 @@ _gpu_cuda_virtual_alloc (GpuCudaContext  *context,
     return NULL;
 
   /* The mapping keeps the allocation alive. */
-  range = _gpu_cuda_range_new_for (context, allocation, whole, error);
+  range = _gpu_cuda_range_new_for (context, &allocation, &whole, 1, error);
   _gpu_cuda.cuMemRelease (allocation);
 
   if (range == NULL)

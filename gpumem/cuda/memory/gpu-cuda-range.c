@@ -151,14 +151,22 @@ _gpu_cuda_range_new (GpuCudaContext  *context,
 }
 
 GpuCudaRange *
-_gpu_cuda_range_new_for (GpuCudaContext                *context,
-                         CUmemGenericAllocationHandle   allocation,
-                         gsize                          size,
-                         GError                       **error)
+_gpu_cuda_range_new_for (GpuCudaContext                      *context,
+                         const CUmemGenericAllocationHandle  *allocations,
+                         const gsize                         *sizes,
+                         guint                                n_allocations,
+                         GError                             **error)
 {
-  GpuCudaRange *range = _gpu_cuda_range_new (context, size, error);
+  GpuCudaRange *range;
+  gsize size = 0;
 
-  if (range != NULL && !_gpu_cuda_range_map (context, range, 0, &allocation, &size, 1, error))
+  for (guint i = 0; i < n_allocations; i++)
+    size += sizes[i];
+
+  range = _gpu_cuda_range_new (context, size, error);
+
+  if (range != NULL
+      && !_gpu_cuda_range_map (context, range, 0, allocations, sizes, n_allocations, error))
     {
       _gpu_cuda_range_free (context, range);
       return NULL;

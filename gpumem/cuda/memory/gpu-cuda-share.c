@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpumem/base/gpu-descriptor-private.h"
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
@@ -41,7 +42,7 @@ _gpu_cuda_get_fd_kinds (GpuNativeContext *context,
   return kinds;
 }
 
-/* Closes @fd and replaces it by a dma-buf of the whole allocation. */
+/* Sets @fd to a dma-buf of the whole allocation. */
 static gboolean
 make_dma_buf (GpuCudaContext  *context,
               CUdeviceptr      start,
@@ -51,9 +52,6 @@ make_dma_buf (GpuCudaContext  *context,
 {
   gboolean entered;
   CUresult code;
-
-  close (*fd);
-  *fd = -1;
 
   if (!_gpu_cuda_enter (context, &entered, error))
     return FALSE;
@@ -80,7 +78,8 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
                     gsize             *offset,
                     GError           **error)
 {
-  g_autoptr (GBytes) bytes = _gpu_cuda_export_fd (context, buffer, fd, error);
+  g_autoptr (GArray) fds = _gpu_descriptors_new ();
+  g_autoptr (GBytes) bytes = _gpu_cuda_export_fd (context, buffer, buffer->size, fds, error);
   GpuCudaHandle handle;
 
   if (bytes == NULL)
@@ -90,21 +89,29 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
 
   if (handle.kind != GPU_CUDA_HANDLE_VIRTUAL)
     {
-      close (*fd);
-      *fd = -1;
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                            "stream-ordered memory only has the file "
                            "descriptor of its pool, which other libraries cannot import");
       return FALSE;
     }
 
+  *fd = _gpu_descriptors_take_only (fds, buffer->size, error);
+
+  if (*fd < 0)
+    return FALSE;
+
   *whole_size = handle.whole_size;
   *offset = handle.offset;
 
-  return kind == GPU_FD_KINDS_OPAQUE
-         || make_dma_buf ((GpuCudaContext *) context,
-                          ((GpuCudaBuffer *) buffer)->address - handle.offset, handle.whole_size,
-                          fd, error);
+  if (kind == GPU_FD_KINDS_OPAQUE)
+    return TRUE;
+
+  close (*fd);
+  *fd = -1;
+
+  return make_dma_buf ((GpuCudaContext *) context,
+                       ((GpuCudaBuffer *) buffer)->address - handle.offset, handle.whole_size, fd,
+                       error);
 }
 
 /* Imports the memory behind @fd into a new mapping, even if this process has imported the same

@@ -1,0 +1,949 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory of pools that two processes share, in both directions: offsets, blocks of one chunk,
+ * buffers over several chunks, reuse, killed processes, and hostile handles. The other process runs
+ * this program; the processes exchange messages with descriptors over a socket. */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <gio/gunixfdlist.h>
+#include <glib/gstdio.h>
+
+#ifdef HAVE_CUDA
+#include "gpumem/cuda/memory/gpu-cuda-ipc.h"
+#endif
+#include "test-util.h"
+
+#define KIB ((gsize) 1024)
+#define MIB (1024 * KIB)
+#define CHILD_FD 3
+#define MAX_FDS 253
+#define N_BUFFERS 5
+
+/* Two blocks of one chunk or segment, and larger ones. */
+static const gsize sizes[N_BUFFERS] = { 1000, 70001, 5 * MIB + 12, 3000, 12 * MIB };
+
+static const GpuMemoryPoolKind kinds[] = { GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_POOL_SEGMENTS,
+                                           GPU_MEMORY_POOL_BINS };
+
+/* --- messages ------------------------------------------------------------------------ */
+
+static void
+send_message (int socket, const char *verb, GBytes *bytes, GUnixFDList *fds)
+{
+  union { struct cmsghdr header; char data[CMSG_SPACE (MAX_FDS * sizeof (int))]; } control;
+  const gsize size = bytes != NULL ? g_bytes_get_size (bytes) : 0;
+  const int n_fds = fds != NULL ? g_unix_fd_list_get_length (fds) : 0;
+  struct iovec parts[2] = { { (gpointer) verb, strlen (verb) + 1 },
+                            { size > 0 ? (gpointer) g_bytes_get_data (bytes, NULL) : NULL, size } };
+  struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+
+  if (n_fds > 0)
+    {
+      memset (&control, 0, sizeof control);
+      message.msg_control = &control;
+      message.msg_controllen = CMSG_SPACE (n_fds * sizeof (int));
+      control.header.cmsg_level = SOL_SOCKET;
+      control.header.cmsg_type = SCM_RIGHTS;
+      control.header.cmsg_len = CMSG_LEN (n_fds * sizeof (int));
+      memcpy (CMSG_DATA (&control.header), g_unix_fd_list_peek_fds (fds, NULL),
+              n_fds * sizeof (int));
+    }
+  if (sendmsg (socket, &message, MSG_NOSIGNAL) < 0)
+    g_error ("sendmsg: %s", g_strerror (errno));
+}
+
+/* Returns NULL at the end of the stream. */
+static char *
+receive_message (int socket, GBytes **bytes, GUnixFDList **fds)
+{
+  union { struct cmsghdr header; char data[CMSG_SPACE (MAX_FDS * sizeof (int))]; } control;
+  static char data[64 * 1024];
+  struct iovec part = { data, sizeof data };
+  struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+                            .msg_controllen = sizeof control };
+  gssize size = recvmsg (socket, &message, MSG_CMSG_CLOEXEC);
+  struct cmsghdr *header;
+  gsize verb_size;
+
+  if (size <= 0)
+    return NULL;
+  g_assert_cmpint (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC), ==, 0);
+  header = CMSG_FIRSTHDR (&message);
+  if (header != NULL)
+    *fds = g_unix_fd_list_new_from_array ((int *) CMSG_DATA (header),
+                                          (header->cmsg_len - CMSG_LEN (0)) / sizeof (int));
+  else
+    *fds = g_unix_fd_list_new ();
+  verb_size = strlen (data) + 1;
+  *bytes = g_bytes_new (data + verb_size, (gsize) size - verb_size);
+  return g_strdup (data);
+}
+
+/* Counts the descriptors of memory that this process has open. */
+static guint
+count_descriptors (void)
+{
+  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
+  const char *name;
+  guint n = 0;
+
+  while ((name = g_dir_read_name (folder)) != NULL)
+    {
+      g_autofree char *path = g_build_filename ("/proc/self/fd", name, NULL);
+      g_autofree char *file = g_file_read_link (path, NULL);
+
+      n += file != NULL && (strstr (file, "memfd:") != NULL || strstr (file, "nvidia") != NULL);
+    }
+  return n;
+}
+
+static char *
+get_digest (GpuBuffer *buffer, GError **error)
+{
+  gsize size = gpu_memory_get_size (GPU_MEMORY (buffer));
+  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, NULL, 0, size, NULL, error);
+
+  return content != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_MD5, content) : NULL;
+}
+
+/* --- the other process --------------------------------------------------------------- */
+
+typedef struct
+{
+  GpuContext    *context;
+  GpuMemoryPool *pool;
+  GPtrArray     *buffers;           /* imported or exported, in order */
+} ChildState;
+
+static gboolean
+fill (GpuBuffer *buffer, guint8 value, GError **error)
+{
+  return gpu_buffer_fill (buffer, NULL, 0, gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1,
+                          NULL, error);
+}
+
+/* Allocates a buffer of @size bytes with the value @value from a pool, and exports the buffer. */
+static GBytes *
+child_export (ChildState *self, guint kind, gsize size, guint8 value, GUnixFDList *fds,
+              GError **error)
+{
+  GpuBuffer *buffer;
+
+  if (self->pool == NULL)
+    self->pool = gpu_memory_pool_new (self->context, kind, GPU_MEMORY_FLAGS_SHAREABLE, error);
+  if (self->pool == NULL)
+    return NULL;
+  buffer = gpu_memory_pool_alloc_buffer (self->pool, size, NULL, error);
+  if (buffer == NULL)
+    return NULL;
+  g_ptr_array_add (self->buffers, buffer);
+  return fill (buffer, value, error) ? gpu_buffer_export_fds (buffer, fds, error) : NULL;
+}
+
+/* Obeys one message. The answer is a digest of the memory, a number, or an error. */
+static char *
+child_obey (ChildState *self, const char *verb, GBytes *bytes, GUnixFDList *fds, GBytes **answer,
+            GUnixFDList *answer_fds, GError **error)
+{
+  g_auto (GStrv) words = g_strsplit (verb, " ", -1);
+  const guint i = words[1] != NULL ? (guint) atoi (words[1]) : 0;
+  GpuBuffer *buffer = NULL;
+
+  if (g_str_equal (words[0], "import") || g_str_equal (words[0], "open"))
+    {
+      buffer = words[0][0] == 'i' ? gpu_buffer_new_from_fds (self->context, bytes, fds, error)
+                                  : gpu_buffer_new_from_handle (self->context, bytes, error);
+      if (buffer == NULL)
+        return NULL;
+      g_ptr_array_add (self->buffers, buffer);
+      return get_digest (buffer, error);
+    }
+  if (g_str_equal (words[0], "export"))
+    {
+      *answer = child_export (self, i, (gsize) atoi (words[2]), (guint8) atoi (words[3]),
+                              answer_fds, error);
+      return *answer != NULL ? g_strdup ("exported") : NULL;
+    }
+  if (g_str_equal (words[0], "read"))
+    return get_digest (self->buffers->pdata[i], error);
+  if (g_str_equal (words[0], "fill"))
+    return fill (self->buffers->pdata[i], (guint8) atoi (words[2]), error) ? g_strdup ("filled")
+                                                                          : NULL;
+  if (g_str_equal (words[0], "drop"))
+    g_ptr_array_set_size (self->buffers, 0);
+  if (g_str_equal (words[0], "same"))
+    return g_strdup (gpu_memory_get_native_handle (self->buffers->pdata[i])
+                     == gpu_memory_get_native_handle (self->buffers->pdata[i + 1]) ? "yes" : "no");
+  return g_strdup_printf ("%u", count_descriptors ());
+}
+
+static int
+child (const char *id)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find (id, &error);
+  ChildState self = { .buffers = g_ptr_array_new_with_free_func (g_object_unref) };
+  char *verb;
+
+  self.context = device != NULL ? gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error) : NULL;
+  g_assert_no_error (error);
+  for (;;)
+    {
+      g_autoptr (GUnixFDList) answer_fds = g_unix_fd_list_new ();
+      g_autoptr (GUnixFDList) fds = NULL;
+      g_autoptr (GBytes) bytes = NULL;
+      g_autoptr (GBytes) answer = NULL;
+      g_autofree char *text = NULL;
+
+      verb = receive_message (CHILD_FD, &bytes, &fds);
+      if (verb == NULL)
+        break;
+      text = child_obey (&self, verb, bytes, fds, &answer, answer_fds, &error);
+      if (text == NULL)
+        text = g_strdup_printf ("failed: %s", error->message);
+      g_clear_error (&error);
+      send_message (CHILD_FD, text, answer, answer_fds);
+      g_free (verb);
+    }
+  g_ptr_array_unref (self.buffers);
+  g_clear_object (&self.pool);
+  g_object_unref (self.context);
+  return 0;
+}
+
+/* --- this process -------------------------------------------------------------------- */
+
+typedef struct
+{
+  GSubprocess *process;
+  int          socket;
+} Child;
+
+static void
+child_start (Child *self, TestFixture *fixture)
+{
+  g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_NONE);
+  g_autofree char *program = g_file_read_link ("/proc/self/exe", NULL);
+  g_autoptr (GError) error = NULL;
+  int ends[2];
+
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), ==, 0);
+  g_subprocess_launcher_take_fd (launcher, ends[1], CHILD_FD);
+  self->socket = ends[0];
+  self->process = g_subprocess_launcher_spawn (launcher, &error, program, "--child",
+                                               gpu_device_get_id (fixture->device), NULL);
+  g_assert_no_error (error);
+}
+
+static void
+child_stop (Child *self)
+{
+  g_autoptr (GError) error = NULL;
+
+  close (self->socket);
+  test_assert_ok (g_subprocess_wait_check (self->process, NULL, &error), error);
+  g_object_unref (self->process);
+}
+
+static void
+child_kill (Child *self)
+{
+  g_subprocess_send_signal (self->process, SIGKILL);
+  g_subprocess_wait (self->process, NULL, NULL);
+  close (self->socket);
+  g_object_unref (self->process);
+}
+
+/* Sends a message and returns the answer. */
+static char *
+ask (Child *self, GBytes *bytes, GUnixFDList *fds, const char *format, ...) G_GNUC_PRINTF (4, 5);
+
+static char *
+ask (Child *self, GBytes *bytes, GUnixFDList *fds, const char *format, ...)
+{
+  g_autoptr (GUnixFDList) answer_fds = NULL;
+  g_autoptr (GBytes) answer = NULL;
+  g_autofree char *verb = NULL;
+  va_list arguments;
+  char *text;
+
+  va_start (arguments, format);
+  verb = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  send_message (self->socket, verb, bytes, fds);
+  text = receive_message (self->socket, &answer, &answer_fds);
+  g_assert_nonnull (text);
+  return text;
+}
+
+static GpuMemoryPool *
+pool_new (TestFixture *fixture, GpuMemoryPoolKind kind, GpuMemoryFlags flags)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, kind, flags, &error);
+
+  g_assert_no_error (error);
+  return pool;
+}
+
+static GpuBuffer *
+alloc (GpuMemoryPool *pool, gsize size, GBytes *bytes)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (pool, size, NULL, &error);
+
+  g_assert_no_error (error);
+  if (bytes != NULL)
+    test_assert_ok (gpu_buffer_write_bytes (buffer, NULL, 0, bytes, NULL, &error), error);
+  return buffer;
+}
+
+static GBytes *
+export (GpuBuffer *buffer, GUnixFDList **fds)
+{
+  g_autoptr (GError) error = NULL;
+  GBytes *handle;
+
+  *fds = g_unix_fd_list_new ();
+  handle = gpu_buffer_export_fds (buffer, *fds, &error);
+  g_assert_no_error (error);
+  return handle;
+}
+
+static void
+assert_digest (const char *answer, GBytes *content)
+{
+  g_autofree char *digest = g_compute_checksum_for_bytes (G_CHECKSUM_MD5, content);
+
+  g_assert_cmpstr (answer, ==, digest);
+}
+
+static gboolean
+is_expandable (TestFixture *fixture)
+{
+  return test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS);
+}
+
+/* --- data ---------------------------------------------------------------------------- */
+
+/* Allocates all buffers. Their contents are random and equal to @contents. */
+static GPtrArray *
+alloc_all (GpuMemoryPool *pool, GPtrArray *contents)
+{
+  GPtrArray *buffers = g_ptr_array_new_with_free_func (g_object_unref);
+
+  for (guint i = 0; i < N_BUFFERS; i++)
+    {
+      g_ptr_array_add (contents, test_random_bytes (sizes[i]));
+      g_ptr_array_add (buffers, alloc (pool, sizes[i], contents->pdata[i]));
+      g_assert_cmpint (gpu_memory_get_flags (buffers->pdata[i]), ==, GPU_MEMORY_FLAGS_SHAREABLE);
+    }
+  return buffers;
+}
+
+/* The other process sees exactly the bytes of each exported buffer, and its writes change these
+ * bytes only. */
+static void
+check_export (TestFixture *fixture, GpuMemoryPoolKind kind)
+{
+  g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kind, GPU_MEMORY_FLAGS_SHAREABLE);
+  g_autoptr (GPtrArray) contents = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  g_autoptr (GPtrArray) buffers = alloc_all (pool, contents);
+  Child other;
+
+  child_start (&other, fixture);
+  /* All but buffer 3, which must not change */
+  for (guint i = 0, n = 0; i < N_BUFFERS; i++)
+    {
+      g_autoptr (GUnixFDList) fds = NULL;
+      g_autoptr (GBytes) handle = NULL;
+      g_autoptr (GBytes) filled = test_value_bytes (sizes[i], (guint8) (i + 1));
+      g_autofree char *answer = NULL;
+      g_autofree char *done = NULL;
+
+      if (i == 3)
+        continue;
+      handle = export (buffers->pdata[i], &fds);
+      answer = ask (&other, handle, fds, "import");
+      assert_digest (answer, contents->pdata[i]);
+      done = ask (&other, NULL, NULL, "fill %u %u", n++, i + 1);
+      g_assert_cmpstr (done, ==, "filled");
+      test_assert_content (buffers->pdata[i], filled);
+      for (guint j = i + 1; j < N_BUFFERS; j++)
+        test_assert_content (buffers->pdata[j], contents->pdata[j]);
+    }
+  test_assert_content (buffers->pdata[3], contents->pdata[3]);
+  child_stop (&other);
+}
+
+static void
+share_export (TestFixture *fixture)
+{
+  if (!is_expandable (fixture))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    check_export (fixture, kinds[i]);
+}
+
+/* Makes the other process export a buffer, and imports it. */
+static GpuBuffer *
+import_from (TestFixture *fixture, Child *other, GpuMemoryPoolKind kind, gsize size, guint8 value)
+{
+  g_autofree char *verb = g_strdup_printf ("export %d %" G_GSIZE_FORMAT " %u", (int) kind, size,
+                                           value);
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *answer = NULL;
+  GpuBuffer *buffer;
+
+  send_message (other->socket, verb, NULL, NULL);
+  answer = receive_message (other->socket, &handle, &fds);
+  g_assert_cmpstr (answer, ==, "exported");
+  buffer = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, size);
+  return buffer;
+}
+
+/* The reverse direction: this process imports buffers of a pool of the other process. */
+static void
+check_import (TestFixture *fixture, GpuMemoryPoolKind kind)
+{
+  g_autoptr (GPtrArray) buffers = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GError) error = NULL;
+  Child other;
+
+  child_start (&other, fixture);
+  for (guint i = 0; i < N_BUFFERS; i++)
+    {
+      g_autoptr (GBytes) filled = test_value_bytes (sizes[i], (guint8) (i + 1));
+
+      g_ptr_array_add (buffers, import_from (fixture, &other, kind, sizes[i], (guint8) (i + 1)));
+      test_assert_content (buffers->pdata[i], filled);
+    }
+  for (guint i = 0; i < N_BUFFERS; i += 2)
+    test_assert_ok (fill (buffers->pdata[i], (guint8) (i + 101), &error), error);
+  for (guint i = 0; i < N_BUFFERS; i++)
+    {
+      g_autoptr (GBytes) content = test_value_bytes (sizes[i], (guint8) (i + (i % 2 ? 1 : 101)));
+      g_autofree char *answer = ask (&other, NULL, NULL, "read %u", i);
+
+      assert_digest (answer, content);
+    }
+  child_stop (&other);
+}
+
+static void
+share_import (TestFixture *fixture)
+{
+  if (!is_expandable (fixture))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    check_import (fixture, kinds[i]);
+}
+
+/* A buffer over many chunks, some of which were moved, is one buffer in the other process. So is a
+ * slice that begins in the middle of one chunk and ends in another. */
+static void
+share_spans (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) between = NULL;
+  g_autoptr (GpuBuffer) last = NULL;
+  g_autoptr (GpuBuffer) large = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (40 * MIB);
+  g_autoptr (GBytes) part = g_bytes_new_from_bytes (bytes, 3 * MIB + 77, 30 * MIB);
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GUnixFDList) slice_fds = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) slice_handle = NULL;
+  g_autofree char *answer = NULL;
+  g_autofree char *again = NULL;
+  g_autofree char *same = NULL;
+  g_autofree char *slice_answer = NULL;
+  Child other;
+
+  if (!is_expandable (fixture))
+    return;
+  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
+  first = alloc (pool, 18 * MIB, NULL);
+  between = alloc (pool, 2 * MIB, NULL);
+  last = alloc (pool, 22 * MIB, NULL);
+  g_clear_object (&first);
+  g_clear_object (&last);
+  test_synchronize (fixture->stream);
+  large = alloc (pool, 40 * MIB, bytes);
+  g_assert_cmpuint (test_get_number (pool, "n-recycled"), >, 0);
+
+  handle = export (large, &fds);
+  g_assert_cmpint (g_unix_fd_list_get_length (fds), >, 1);
+  child_start (&other, fixture);
+  answer = ask (&other, handle, fds, "import");
+  assert_digest (answer, bytes);
+  again = ask (&other, handle, fds, "import");
+  assert_digest (again, bytes);
+  same = ask (&other, NULL, NULL, "same 0");
+  g_assert_cmpstr (same, ==, "yes");
+  slice = gpu_buffer_slice (large, 3 * MIB + 77, 30 * MIB, &error);
+  g_assert_no_error (error);
+  slice_handle = export (slice, &slice_fds);
+  slice_answer = ask (&other, slice_handle, slice_fds, "import");
+  assert_digest (slice_answer, part);
+
+  /* A descriptor for other libraries refers to one chunk only. */
+  g_assert_cmpint (gpu_buffer_export_fd (large, GPU_FD_KINDS_OPAQUE, NULL, NULL, &error), ==, -1);
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_export_fd",
+                         "chunks of a pool", "gpu_buffer_export_fds()");
+  child_stop (&other);
+}
+
+/* Within one process, two imports of a buffer are the same memory. */
+static void
+share_twice (TestFixture *fixture)
+{
+  if (!is_expandable (fixture))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kinds[i], GPU_MEMORY_FLAGS_SHAREABLE);
+      g_autoptr (GpuBuffer) buffer = alloc (pool, 9 * MIB, NULL);
+      g_autoptr (GUnixFDList) fds = NULL;
+      g_autoptr (GUnixFDList) more_fds = NULL;
+      g_autoptr (GBytes) handle = export (buffer, &fds);
+      g_autoptr (GBytes) more = export (buffer, &more_fds);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) one = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+      g_autoptr (GpuBuffer) two = NULL;
+
+      g_assert_no_error (error);
+      two = gpu_buffer_new_from_fds (fixture->context, more, more_fds, &error);
+      g_assert_no_error (error);
+      test_same_memory (fixture, one, 5 * MIB + 64, two, 5 * MIB + 64);
+    }
+}
+
+/* --- reuse --------------------------------------------------------------------------- */
+
+/* While an exported buffer exists, its chunks stay where they are, even if the pool moves all other
+ * chunks. After the buffer is freed, the importer sees the next users of its memory, but an import
+ * of a new handle has the data of the new buffer. */
+static void
+share_reuse (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) exported = NULL;
+  g_autoptr (GpuBuffer) next = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (3 * MIB);
+  g_autoptr (GBytes) next_bytes = test_random_bytes (24 * MIB);
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GUnixFDList) next_fds = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) next_handle = NULL;
+  g_autofree char *answer = NULL;
+  g_autofree char *still = NULL;
+  g_autofree char *stale = NULL;
+  g_autofree char *fresh = NULL;
+  guint64 n_moved;
+  Child other;
+
+  if (!is_expandable (fixture))
+    return;
+  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
+  gpu_memory_pool_set_limit (pool, 26 * MIB);
+  child_start (&other, fixture);
+  {
+    g_autoptr (GpuBuffer) before = alloc (pool, 7 * MIB, NULL);
+    g_autoptr (GpuBuffer) after = NULL;
+
+    exported = alloc (pool, 3 * MIB, bytes);
+    after = alloc (pool, 9 * MIB, NULL);
+  }
+  handle = export (exported, &fds);
+  answer = ask (&other, handle, fds, "import");
+  assert_digest (answer, bytes);
+  {
+    g_autoptr (GpuBuffer) large = alloc (pool, 18 * MIB, NULL);
+    g_autoptr (GError) error = NULL;
+
+    n_moved = test_get_number (pool, "n-recycled");
+    g_assert_cmpuint (n_moved, >, 0);
+    test_assert_ok (fill (large, 0x11, &error), error);
+    still = ask (&other, NULL, NULL, "read 0");
+    assert_digest (still, bytes);
+    test_assert_content (exported, bytes);
+  }
+  g_clear_object (&exported);
+  test_synchronize (fixture->stream);
+  next = alloc (pool, 24 * MIB, next_bytes);
+  g_assert_cmpuint (test_get_number (pool, "managed-bytes"), <=, 26 * MIB);
+  stale = ask (&other, NULL, NULL, "read 0");
+  g_assert_false (g_str_has_prefix (stale, "failed"));
+  next_handle = export (next, &next_fds);
+  fresh = ask (&other, next_handle, next_fds, "import");
+  assert_digest (fresh, next_bytes);
+  child_stop (&other);
+}
+
+/* --- killed processes ---------------------------------------------------------------- */
+
+/* After an importer is killed, the exporter can use, free and reuse its memory. No descriptor stays
+ * open. */
+static void
+share_killed_importer (TestFixture *fixture)
+{
+  guint before;
+
+  if (!is_expandable (fixture))
+    return;
+  before = count_descriptors ();
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kinds[i], GPU_MEMORY_FLAGS_SHAREABLE);
+      g_autoptr (GBytes) bytes = test_random_bytes (9 * MIB);
+      g_autoptr (GpuBuffer) buffer = alloc (pool, 9 * MIB, bytes);
+      g_autoptr (GUnixFDList) fds = NULL;
+      g_autoptr (GBytes) handle = export (buffer, &fds);
+      g_autofree char *answer = NULL;
+      Child other;
+
+      child_start (&other, fixture);
+      answer = ask (&other, handle, fds, "import");
+      assert_digest (answer, bytes);
+      child_kill (&other);
+      test_assert_content (buffer, bytes);
+      g_clear_object (&buffer);
+      test_synchronize (fixture->stream);
+      gpu_memory_pool_trim (pool, 0);
+      g_assert_cmpuint (test_get_number (pool, "managed-bytes"), ==, 0);
+    }
+  test_drop_context (fixture);
+  g_assert_cmpuint (count_descriptors (), <=, before);
+}
+
+/* After the exporter is killed, the importer still has the memory. */
+static void
+share_killed_exporter (TestFixture *fixture)
+{
+  guint before;
+
+  if (!is_expandable (fixture))
+    return;
+  before = count_descriptors ();
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autoptr (GBytes) sevens = test_value_bytes (9 * MIB, 7);
+      g_autoptr (GBytes) nines = test_value_bytes (9 * MIB, 9);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) buffer = NULL;
+      Child other;
+
+      child_start (&other, fixture);
+      buffer = import_from (fixture, &other, kinds[i], 9 * MIB, 7);
+      child_kill (&other);
+      test_assert_content (buffer, sevens);
+      test_assert_ok (fill (buffer, 9, &error), error);
+      test_assert_content (buffer, nines);
+    }
+  test_drop_context (fixture);
+  g_assert_cmpuint (count_descriptors (), <=, before);
+}
+
+/* Repeated exports and imports leave no descriptors open, in either process. */
+static void
+share_leaks (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autofree char *start = NULL;
+  guint before = 0;
+  Child other;
+
+  if (!is_expandable (fixture))
+    return;
+  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
+  child_start (&other, fixture);
+  for (guint i = 0; i < 12; i++)
+    {
+      g_autoptr (GpuBuffer) buffer = alloc (pool, (5 + i % 3) * MIB, NULL);
+      g_autoptr (GUnixFDList) fds = NULL;
+      g_autoptr (GBytes) handle = export (buffer, &fds);
+      g_autofree char *answer = ask (&other, handle, fds, "import");
+      g_autofree char *after = ask (&other, NULL, NULL, "drop");
+
+      g_assert_false (g_str_has_prefix (answer, "failed"));
+      g_clear_object (&buffer);
+      g_clear_object (&fds);
+      if (i < 3)
+        {
+          before = count_descriptors ();
+          g_free (start);
+          start = g_steal_pointer (&after);
+          continue;
+        }
+      g_assert_cmpuint (count_descriptors (), ==, before);
+      g_assert_cmpstr (after, ==, start);
+    }
+  child_stop (&other);
+}
+
+/* --- refused ------------------------------------------------------------------------- */
+
+/* The error says how to create a pool whose memory can be exported. */
+static void
+share_not_shareable (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    {
+      g_assert_null (gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                          GPU_MEMORY_FLAGS_SHAREABLE, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cannot share memory");
+      return;
+    }
+  pool = pool_new (fixture, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_FLAGS_NONE);
+  buffer = alloc (pool, 1000, NULL);
+  g_assert_null (gpu_buffer_export_fds (buffer, fds, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "GPU_MEMORY_FLAGS_SHAREABLE",
+                         "create its pool with this flag");
+  g_assert_cmpint (gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, NULL, NULL, &error), ==, -1);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "create its pool with this flag");
+  g_assert_cmpint (g_unix_fd_list_get_length (fds), ==, 0);
+}
+
+/* CUDA's older handles: memory of segments and bins has them, with the offset of the buffer. Memory
+ * of an expandable pool has only descriptors. */
+static void
+share_handles (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kinds[i], GPU_MEMORY_FLAGS_NONE);
+      g_autoptr (GpuBuffer) before = alloc (pool, 3000, NULL);
+      g_autoptr (GBytes) bytes = test_random_bytes (70001);
+      g_autoptr (GpuBuffer) buffer = alloc (pool, 70001, bytes);
+      g_autoptr (GBytes) threes = test_value_bytes (70001, 3);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) before_handle = NULL;
+      g_autoptr (GBytes) handle = gpu_buffer_export_handle (buffer, &error);
+      g_autofree char *answer = NULL;
+      g_autofree char *first = NULL;
+      g_autofree char *filled = NULL;
+      Child other;
+
+      if (kinds[i] == GPU_MEMORY_POOL_EXPANDABLE)
+        {
+          g_assert_null (handle);
+          test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "expandable pools",
+                                 "gpu_buffer_export_fds()");
+          continue;
+        }
+      g_assert_no_error (error);
+      before_handle = gpu_buffer_export_handle (before, &error);
+      g_assert_no_error (error);
+      child_start (&other, fixture);
+      first = ask (&other, before_handle, NULL, "open");
+      g_assert_false (g_str_has_prefix (first, "failed"));
+      answer = ask (&other, handle, NULL, "open");
+      assert_digest (answer, bytes);
+      filled = ask (&other, NULL, NULL, "fill 1 3");
+      g_assert_cmpstr (filled, ==, "filled");
+      test_assert_content (buffer, threes);
+      child_stop (&other);
+    }
+}
+
+/* --- hostile handles ----------------------------------------------------------------- */
+
+/* Returns @handle with other numbers of descriptors and other data of the back end. */
+static GBytes *
+forge (GBytes *handle, guint32 n_fds, gconstpointer payload, gsize payload_size)
+{
+  g_autoptr (GVariant) variant = NULL;
+  g_autoptr (GVariant) forged = NULL;
+  const char *magic;
+  const char *backend;
+  guint64 size;
+  guint32 flags;
+  gint32 fd;
+
+  variant = g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE ("(sstuiuay)"), handle,
+                                                          FALSE));
+  g_variant_get (variant, "(&s&stuiuay)", &magic, &backend, &size, &flags, &fd, NULL, NULL);
+  forged = g_variant_ref_sink
+    (g_variant_new ("(sstuiu@ay)", magic, backend, size, flags, fd, n_fds,
+                    g_variant_new_fixed_array (G_VARIANT_TYPE_BYTE, payload, payload_size, 1)));
+  return g_variant_get_data_as_bytes (forged);
+}
+
+static GByteArray *
+get_payload (GBytes *handle)
+{
+  g_autoptr (GVariant) variant = NULL;
+  g_autoptr (GVariant) payload = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  variant = g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE ("(sstuiuay)"), handle,
+                                                          FALSE));
+  payload = g_variant_get_child_value (variant, 6);
+  bytes = g_variant_get_data_as_bytes (payload);
+  return g_bytes_unref_to_array (g_steal_pointer (&bytes));
+}
+
+/* Fails unless the import is refused. */
+static void
+refuse (TestFixture *fixture, GBytes *handle, GUnixFDList *fds)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (gpu_buffer_new_from_fds (fixture->context, handle, fds, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fds");
+}
+
+/* Changes the number in @payload at @at by @change, and fails unless the import is refused. */
+static void
+refuse_changed (TestFixture *fixture, GBytes *handle, GUnixFDList *fds, gsize at, gint64 change)
+{
+  g_autoptr (GByteArray) payload = get_payload (handle);
+  g_autoptr (GBytes) forged = NULL;
+  guint64 number;
+
+  g_assert_cmpuint (at + sizeof number, <=, payload->len);
+  memcpy (&number, payload->data + at, sizeof number);
+  number += (guint64) change;
+  memcpy (payload->data + at, &number, sizeof number);
+  forged = forge (handle, g_unix_fd_list_get_length (fds), payload->data, payload->len);
+  refuse (fixture, forged, fds);
+}
+
+/* Exports a buffer of at least two chunks. */
+static GpuBuffer *
+export_chunks (GpuMemoryPool *pool, GBytes *bytes, GUnixFDList **fds, GBytes **handle)
+{
+  g_autoptr (GpuBuffer) hole = alloc (pool, 4 * MIB, NULL);
+  g_autoptr (GpuBuffer) other = alloc (pool, 2 * MIB, NULL);
+  GpuBuffer *buffer;
+
+  g_clear_object (&hole);
+  buffer = alloc (pool, g_bytes_get_size (bytes), bytes);
+  *handle = export (buffer, fds);
+  g_assert_cmpint (g_unix_fd_list_get_length (*fds), >, 1);
+  return buffer;
+}
+
+static const gint64 changes[] = { 1, -1, 4096, -4096, 2 * MIB, -2 * (gint64) MIB,
+                                  (gint64) 1 << 62, G_MININT64 };
+
+/* Changes each number of a handle of the host: offset and size of each part. */
+static void
+refuse_parts (TestFixture *fixture, GBytes *handle, GUnixFDList *fds)
+{
+  const gsize step = 2 * sizeof (guint64);
+  const gsize n = (gsize) g_unix_fd_list_get_length (fds);
+
+  for (gsize i = 0; i < n; i++)
+    {
+      refuse_changed (fixture, handle, fds, i * step, (gint64) 1 << 62);
+      if (i > 0)
+        refuse_changed (fixture, handle, fds, i * step, 512);
+      for (guint j = 0; j < G_N_ELEMENTS (changes); j++)
+        refuse_changed (fixture, handle, fds, i * step + sizeof (guint64), changes[j]);
+    }
+}
+
+#ifdef HAVE_CUDA
+/* Changes each number of a handle of CUDA. */
+static void
+refuse_chunks (TestFixture *fixture, GBytes *handle, GUnixFDList *fds)
+{
+  const gsize n = (gsize) g_unix_fd_list_get_length (fds);
+
+  refuse_changed (fixture, handle, fds, G_STRUCT_OFFSET (GpuCudaHandle, offset), 64 * MIB);
+  refuse_changed (fixture, handle, fds, G_STRUCT_OFFSET (GpuCudaHandle, size), 64 * MIB);
+  for (guint j = 0; j < G_N_ELEMENTS (changes); j++)
+    {
+      refuse_changed (fixture, handle, fds, G_STRUCT_OFFSET (GpuCudaHandle, whole_size),
+                      changes[j]);
+      for (gsize i = 0; i < n; i++)
+        refuse_changed (fixture, handle, fds, sizeof (GpuCudaHandle) + i * sizeof (guint64),
+                        changes[j]);
+    }
+}
+#endif
+
+/* Every number of a handle over several chunks is checked: against the others, and against what the
+ * kernel or the driver reports. */
+static void
+share_hostile (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) again = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (9 * MIB);
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GByteArray) payload = NULL;
+  g_autoptr (GError) error = NULL;
+  guint32 n;
+
+  if (!is_expandable (fixture))
+    return;
+  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
+  buffer = export_chunks (pool, bytes, &fds, &handle);
+  payload = get_payload (handle);
+  n = (guint32) g_unix_fd_list_get_length (fds);
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    refuse_parts (fixture, handle, fds);
+#ifdef HAVE_CUDA
+  else
+    refuse_chunks (fixture, handle, fds);
+#endif
+  for (guint32 count = 0; count <= n + 1; count++)
+    {
+      g_autoptr (GBytes) forged = forge (handle, count, payload->data, payload->len);
+
+      if (count != n)
+        refuse (fixture, forged, fds);
+    }
+  for (gsize size = 0; size < payload->len; size += 8)
+    {
+      g_autoptr (GBytes) forged = forge (handle, n, payload->data, size);
+
+      refuse (fixture, forged, fds);
+    }
+  again = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+  g_assert_no_error (error);
+  test_assert_content (again, bytes);
+}
+
+int
+main (int argc, char **argv)
+{
+  if (argc == 3 && g_str_equal (argv[1], "--child"))
+    return child (argv[2]);
+  test_init (&argc, &argv);
+  test_add ("export", share_export);
+  test_add ("import", share_import);
+  test_add ("spans", share_spans);
+  test_add ("twice", share_twice);
+  test_add ("reuse", share_reuse);
+  test_add ("killed-importer", share_killed_importer);
+  test_add ("killed-exporter", share_killed_exporter);
+  test_add ("leaks", share_leaks);
+  test_add ("not-shareable", share_not_shareable);
+  test_add ("handles", share_handles);
+  test_add ("hostile", share_hostile);
+  return test_run ();
+}
