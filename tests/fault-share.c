@@ -10,6 +10,7 @@
 #include "fault-util.h"
 
 #define SIZE 8192
+#define POOLED_SIZE (5 * 1024 * 1024)
 
 static gboolean
 has (GpuContext *context, GpuCapabilities capability)
@@ -66,12 +67,29 @@ pass_fd (GpuContext *context, GpuStream *stream, GpuBuffer *buffer, GError **err
   if (whole_again == NULL)
     return FALSE;
   part_again = gpu_buffer_new_from_fds (context, part_handle, fds, error);
+  /* The library does not order uses of the two imports if the whole has more descriptors than the
+   * part, so wait. */
   if (part_again == NULL || !check (part_again, NULL, 3, "file descriptor", error)
-      || !fill (stream, whole_again, 4, error))
+      || !fill (stream, whole_again, 4, error) || !gpu_stream_synchronize (stream, NULL, error))
     return FALSE;
   g_clear_object (&whole_again);
   return check (part_again, NULL, 4, "file descriptor", error)
          && check (part, stream, 4, "its exporter", error);
+}
+
+/* Exports and imports a buffer over several chunks of a pool. */
+static gboolean
+pass_chunks (GpuContext *context, GpuStream *stream, GError **error)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE,
+                              error);
+  if (pool == NULL)
+    return FALSE;
+  buffer = gpu_memory_pool_alloc_buffer (pool, POOLED_SIZE, stream, error);
+  return buffer != NULL && pass_fd (context, stream, buffer, error);
 }
 
 static gboolean
@@ -89,6 +107,9 @@ file_descriptors (GpuContext *context, GError **error)
       if (mapped == NULL || !pass_fd (context, stream, mapped, error))
         return FALSE;
     }
+  if (has (context, GPU_CAPABILITIES_IPC_FDS | GPU_CAPABILITIES_VIRTUAL_MEMORY)
+      && !pass_chunks (context, stream, error))
+    return FALSE;
   if (has (context, GPU_CAPABILITIES_IPC_FDS | GPU_CAPABILITIES_STREAM_ORDERED))
     {
       pooled = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, error);
@@ -232,8 +253,31 @@ share (GpuContext *context, GError **error)
          && handles (context, error);
 }
 
+/* Counts the open descriptors of memory that was created to be exported. */
+static guint
+count_descriptors (void)
+{
+  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
+  const char *name;
+  guint n = 0;
+
+  while ((name = g_dir_read_name (folder)) != NULL)
+    {
+      g_autofree char *path = g_build_filename ("/proc/self/fd", name, NULL);
+      g_autofree char *file = g_file_read_link (path, NULL);
+
+      n += file != NULL && strstr (file, "memfd:cuda-share") != NULL;
+    }
+  return n;
+}
+
 int
 main (int argc, char **argv)
 {
-  return fault_run (argc > 1 && g_str_equal (argv[1], "--export") ? export : share);
+  int code = fault_run (argc > 1 && g_str_equal (argv[1], "--export") ? export : share);
+
+  if (count_descriptors () == 0)
+    return code;
+  g_printerr ("%u descriptors of memory are still open\n", count_descriptors ());
+  return 1;
 }

@@ -718,6 +718,92 @@ memory_staging_unlocked (TestFixture *fixture)
   _gpu_cuda.cuMemFreeHost = free_host;
 }
 
+/* --- exports of pools ------------------------------------------------------------- */
+
+/* Allocates from a new expandable pool, without flags, and returns the attributes of the memory. */
+static GVariant *
+get_pool_attributes (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GVariant *attributes;
+
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_NONE,
+                              &error);
+  g_assert_no_error (error);
+  buffer = gpu_memory_pool_alloc_buffer (pool, 3 * SIZE, NULL, &error);
+  g_assert_no_error (error);
+  fill (fixture->stream, buffer, 3);
+  attributes = gpu_memory_get_attributes (GPU_MEMORY (buffer), &error);
+  g_assert_no_error (error);
+  return attributes;
+}
+
+/* Other libraries can export the memory of every expandable pool, and network cards can access it,
+ * if the device supports this. */
+static void
+memory_pool_exports (TestFixture *fixture)
+{
+  g_autoptr (GVariant) attributes = NULL;
+  g_autoptr (GVariant) rdma = NULL;
+  g_autofree char *text = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS))
+    return;
+  attributes = get_pool_attributes (fixture);
+  assert_attribute (attributes, "allowed-handle-types", "['posix-file-descriptor']");
+  rdma = test_take_attribute (gpu_device_get_attributes (fixture->device, NULL),
+                              "gpu-direct-rdma-with-cuda-vmm-supported");
+  g_assert_nonnull (rdma);
+  text = g_variant_print (rdma, FALSE);
+  assert_attribute (attributes, "is-gpu-direct-rdma-capable", text);
+}
+
+static __typeof__ (_gpu_cuda.cuMemCreate) create_memory;
+static guint n_refused;
+
+static CUresult
+create_plain_memory (CUmemGenericAllocationHandle *handle, size_t size,
+                     const CUmemAllocationProp *properties, unsigned long long flags)
+{
+  if (properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
+    return create_memory (handle, size, properties, flags);
+  n_refused++;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* If the driver refuses memory that can be exported, a pool allocates other memory, and no longer
+ * asks. A pool whose memory must be shareable fails. */
+static void
+memory_pool_exports_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) attributes = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  GpuCudaContext *context = (GpuCudaContext *) _gpu_context_get_native (fixture->context);
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS))
+    return;
+  create_memory = _gpu_cuda.cuMemCreate;
+  _gpu_cuda.cuMemCreate = create_plain_memory;
+  n_refused = 0;
+  for (guint i = 0; i < 2; i++)
+    {
+      g_clear_pointer (&attributes, g_variant_unref);
+      attributes = get_pool_attributes (fixture);
+      assert_attribute (attributes, "allowed-handle-types", "[]");
+      g_assert_cmpuint (n_refused, ==, 1);
+    }
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE,
+                              GPU_MEMORY_FLAGS_SHAREABLE, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cuMemCreate");
+  _gpu_cuda.cuMemCreate = create_memory;
+  g_atomic_int_set (&context->device->refuses_exports, FALSE);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -736,6 +822,8 @@ main (int argc, char **argv)
   test_add ("registered-forked", memory_registered_forked);
   test_add ("imported-forked", memory_imported_forked);
   test_add ("pooled-no-descriptor", memory_pooled_no_descriptor);
+  test_add ("pool-exports", memory_pool_exports);
+  test_add ("pool-exports-refused", memory_pool_exports_refused);
   test_add ("staging", memory_staging);
   test_add ("staging-unlocked", memory_staging_unlocked);
   return test_run ();

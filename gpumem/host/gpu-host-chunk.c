@@ -277,14 +277,22 @@ _gpu_host_range_add (GpuHostRange           *range,
 
 void
 _gpu_host_range_remove (GpuHostRange *range,
-                        gsize         offset)
+                        gsize         offset,
+                        gsize         size)
 {
+  gconstpointer first = GSIZE_TO_POINTER (offset);
+  GTreeNode *node;
+
   /* In a forked child, a thread that exists only in the parent may hold the lock. */
   if (G_UNLIKELY (g_atomic_int_get (&_gpu_forked)))
     return;
 
   g_mutex_lock (&range->lock);
-  g_tree_remove (range->mapped, GSIZE_TO_POINTER (offset));
+
+  while ((node = g_tree_lower_bound (range->mapped, first)) != NULL
+         && GPOINTER_TO_SIZE (g_tree_node_key (node)) - offset < size)
+    g_tree_remove (range->mapped, g_tree_node_key (node));
+
   g_mutex_unlock (&range->lock);
 }
 

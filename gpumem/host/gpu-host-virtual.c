@@ -101,7 +101,7 @@ host_virtual_unmap (GpuNativeContext *context G_GNUC_UNUSED,
                     gsize             offset,
                     gsize             size)
 {
-  _gpu_host_range_remove (((GpuHostBuffer *) range)->range, offset);
+  _gpu_host_range_remove (((GpuHostBuffer *) range)->range, offset, size);
   close_pages (((GpuHostBuffer *) range)->data + offset, size);
 }
 

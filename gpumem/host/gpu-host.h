@@ -269,9 +269,10 @@ void            _gpu_host_range_add           (GpuHostRange            *range,
                                                gsize                    offset,
                                                GpuNativeChunk *const   *chunks,
                                                guint                    n_chunks);
-/* Removes the chunk that was mapped at @offset from the list. */
+/* Removes the chunks that were mapped to the @size bytes at @offset from the list. */
 void            _gpu_host_range_remove        (GpuHostRange            *range,
-                                               gsize                    offset);
+                                               gsize                    offset,
+                                               gsize                    size);
 /* Adds the parts of files that are mapped to the first @size bytes of @buffer, a slice of a range,
  * to @parts, and a descriptor for each part to @fds. */
 gboolean        _gpu_host_range_list_parts    (GpuHostBuffer           *buffer,
