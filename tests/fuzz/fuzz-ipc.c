@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Imports of host memory from other processes. The inputs are handles of arbitrary bytes, and
- * memfds of any size, with or without seals. Imported memory must stay readable and writable, even
- * if the exporter tries to shrink the file.
+ * memfds of any size, with or without seals. A handle describes up to four parts of files. Imported
+ * memory must stay readable and writable, even if the exporter tries to shrink the files.
  */
 #include "config.h"
 
 #include <fcntl.h>
 #include <gio/gunixfdlist.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
 
-#define ENVELOPE_TYPE "(sstui@ay)"
+#define ENVELOPE_TYPE "(sstuiu@ay)"
 #define MAX_FILE_SIZE (1 << 20)
 #define PAGE          512
+#define MAX_PARTS     4
+#define PART_ALIGN    4096
 
 /* The bits of the first byte of an input. */
 enum
@@ -54,18 +57,76 @@ open_file (Case  *self,
   return ftruncate (self->fd, (off_t) size) == 0 && fcntl (self->fd, F_ADD_SEALS, seals) == 0;
 }
 
+/* Returns a sealed file, for handles with parts of several files. */
+static int
+get_other_file (void)
+{
+  static int fd = -1;
+
+  if (fd < 0)
+    {
+      fd = memfd_create ("fuzz-other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+      FUZZ_REQUIRE (fd >= 0 && ftruncate (fd, MAX_FILE_SIZE) == 0
+                    && fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    }
+
+  return fd;
+}
+
+typedef struct
+{
+  guint64 offset;
+  guint64 size;
+} Part;
+
+/* Fills @parts, and returns their number. By default, the parts are as long as the buffer, and all
+ * but the first begin at a page. */
+static guint
+make_parts (Case *self,
+            Part  parts[MAX_PARTS])
+{
+  const guint n = 1 + fuzz_take (&self->input, 1) % MAX_PARTS;
+  guint64 left = self->size;
+
+  for (guint i = 0; i < n; i++)
+    {
+      const guint8 how = n > 1 ? (guint8) fuzz_take (&self->input, 1) : 0;
+      guint64 whole = PART_ALIGN;
+
+      parts[i].offset = i == 0 ? self->offset : (how >> 4) * PART_ALIGN;
+      if ((how & 1) != 0)
+        parts[i].offset = fuzz_take_size (&self->input);
+
+      whole -= parts[i].offset % PART_ALIGN;
+      parts[i].size = i == n - 1 ? left : MIN (left, whole);
+      if ((how & 2) != 0)
+        parts[i].size = fuzz_take_size (&self->input);
+
+      left -= MIN (left, parts[i].size);
+    }
+
+  return n;
+}
+
 static GBytes *
 make_envelope (Case *self)
 {
   guint32 flags = fuzz_take (&self->input, 1) & 1 ? (guint32) fuzz_take (&self->input, 4) : 0;
   gint32 index = (gint32) (fuzz_take (&self->input, 1) & 7) - 1;
-  gsize payload_size = fuzz_take (&self->input, 1) & 7 ? 8 : fuzz_take (&self->input, 1) % 9;
-  GVariant *payload = g_variant_new_fixed_array (G_VARIANT_TYPE_BYTE, &self->offset, payload_size,
-                                                 1);
+  Part parts[MAX_PARTS];
+  const guint n = make_parts (self, parts);
+  guint8 odd = (guint8) fuzz_take (&self->input, 1);
+  guint32 n_fds = odd & 1 ? (guint32) fuzz_take (&self->input, 4) : n;
+  gsize size = odd & 2 ? fuzz_take (&self->input, 1) % (sizeof parts + 1) : n * sizeof *parts;
   g_autoptr (GVariant) envelope = NULL;
 
+  if (size > n * sizeof *parts)
+    memset (parts + n, 0, (MAX_PARTS - n) * sizeof *parts);
+
   envelope = g_variant_ref_sink (g_variant_new (ENVELOPE_TYPE, "gpumem buffer fd 1", "host",
-                                                (guint64) self->size, flags, index, payload));
+                                                (guint64) self->size, flags, index, n_fds,
+                                                g_variant_new_fixed_array (G_VARIANT_TYPE_BYTE,
+                                                                           parts, size, 1)));
 
   return g_variant_get_data_as_bytes (envelope);
 }
@@ -97,7 +158,9 @@ import_envelope (Case    *self,
   g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
   g_autoptr (GBytes) handle = make_envelope (self);
 
-  g_unix_fd_list_append (fds, self->fd, NULL);
+  for (guint i = 0; i < MAX_PARTS; i++)
+    g_unix_fd_list_append (fds, i % 2 == 0 ? self->fd : get_other_file (), NULL);
+
   if ((self->how & CHANGE) != 0)
     handle = change_envelope (self, handle);
 
@@ -188,13 +251,19 @@ static void
 add_seeds (GPtrArray *seeds)
 {
   /* Four imports of two pages: of a sealed file by handle and by file descriptor, of a file that is
-   * also sealed against writes, and of an unsealed file */
-  static const guint8 envelope[] = { ENVELOPE | SEAL_SHRINK, 0, 4, 0, 0, 0, 1, 1, 0 };
-  static const guint8 by_fd[] = { SEAL_SHRINK, 0, 8, 0, 8, 0, 0 };
-  static const guint8 read_only[] = { SEAL_SHRINK | SEAL_WRITE, 0, 8, 0, 8, 0, 0 };
-  static const guint8 open[] = { ENVELOPE, 0, 4, 0, 0, 0, 1, 1, 0 };
+   * also sealed against writes, and of an unsealed file. Two imports of 4,704 bytes in two parts:
+   * the first part has a wrong size in the second import. */
+  static const guint8 envelope[] = { ENVELOPE | SEAL_SHRINK, 0, 4, 0, 0, 0, 1, 0, 0 };
+  static const guint8 parts[] = { ENVELOPE | SEAL_SHRINK, 0x60, 0x12, 0, 2, 0, 1, 1, 0, 0x10, 0 };
+  static const guint8 odd_parts[] = { ENVELOPE | SEAL_SHRINK, 0x60, 0x12, 0, 2, 0, 1, 1, 3, 2, 7,
+                                      2, 200, 0x10, 0 };
+  static const guint8 by_fd[] = { SEAL_SHRINK, 0, 8, 0, 8, 0, 1, 3, 0, 16 };
+  static const guint8 read_only[] = { SEAL_SHRINK | SEAL_WRITE, 0, 8, 0, 8, 0, 1, 3, 0, 16 };
+  static const guint8 open[] = { ENVELOPE, 0, 4, 0, 0, 0, 1, 0, 0 };
 
   fuzz_add_seed (seeds, envelope, sizeof envelope);
+  fuzz_add_seed (seeds, parts, sizeof parts);
+  fuzz_add_seed (seeds, odd_parts, sizeof odd_parts);
   fuzz_add_seed (seeds, by_fd, sizeof by_fd);
   fuzz_add_seed (seeds, read_only, sizeof read_only);
   fuzz_add_seed (seeds, open, sizeof open);
