@@ -720,17 +720,16 @@ memory_staging_unlocked (TestFixture *fixture)
 
 /* --- exports of pools ------------------------------------------------------------- */
 
-/* Allocates from a new expandable pool, without flags, and returns the attributes of the memory. */
+/* Allocates from a new expandable pool, and returns the attributes of the memory. */
 static GVariant *
-get_pool_attributes (TestFixture *fixture)
+get_pool_attributes (TestFixture *fixture, GpuMemoryFlags flags)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
   GVariant *attributes;
 
-  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_NONE,
-                              &error);
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE, flags, &error);
   g_assert_no_error (error);
   buffer = gpu_memory_pool_alloc_buffer (pool, 3 * SIZE, NULL, &error);
   g_assert_no_error (error);
@@ -740,68 +739,71 @@ get_pool_attributes (TestFixture *fixture)
   return attributes;
 }
 
-/* Other libraries can export the memory of every expandable pool, and network cards can access it,
- * if the device supports this. */
+/* Network cards can access the memory of every expandable pool, if the device supports this. Only
+ * the memory of shareable pools can be exported. */
 static void
 memory_pool_exports (TestFixture *fixture)
 {
-  g_autoptr (GVariant) attributes = NULL;
+  static const GpuMemoryFlags flags[] = { GPU_MEMORY_FLAGS_NONE, GPU_MEMORY_FLAGS_SHAREABLE };
+  static const char *const types[] = { "[]", "['posix-file-descriptor']" };
   g_autoptr (GVariant) rdma = NULL;
   g_autofree char *text = NULL;
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS))
     return;
-  attributes = get_pool_attributes (fixture);
-  assert_attribute (attributes, "allowed-handle-types", "['posix-file-descriptor']");
   rdma = test_take_attribute (gpu_device_get_attributes (fixture->device, NULL),
                               "gpu-direct-rdma-with-cuda-vmm-supported");
   g_assert_nonnull (rdma);
   text = g_variant_print (rdma, FALSE);
-  assert_attribute (attributes, "is-gpu-direct-rdma-capable", text);
+  for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
+    {
+      g_autoptr (GVariant) attributes = get_pool_attributes (fixture, flags[i]);
+
+      assert_attribute (attributes, "allowed-handle-types", types[i]);
+      assert_attribute (attributes, "is-gpu-direct-rdma-capable", text);
+    }
 }
 
 static __typeof__ (_gpu_cuda.cuMemCreate) create_memory;
 static guint n_refused;
 
 static CUresult
-create_plain_memory (CUmemGenericAllocationHandle *handle, size_t size,
+create_without_rdma (CUmemGenericAllocationHandle *handle, size_t size,
                      const CUmemAllocationProp *properties, unsigned long long flags)
 {
-  if (properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
+  if (!properties->allocFlags.gpuDirectRDMACapable)
     return create_memory (handle, size, properties, flags);
   n_refused++;
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* If the driver refuses memory that can be exported, a pool allocates other memory, and no longer
- * asks. A pool whose memory must be shareable fails. */
+/* If the driver refuses memory for network cards, the library allocates other memory, and no longer
+ * asks. */
 static void
-memory_pool_exports_refused (TestFixture *fixture)
+memory_rdma_refused (TestFixture *fixture)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GVariant) attributes = NULL;
-  g_autoptr (GpuMemoryPool) pool = NULL;
   GpuCudaContext *context = (GpuCudaContext *) _gpu_context_get_native (fixture->context);
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS))
     return;
+  if (!context->device->gpu_direct_rdma)
+    {
+      g_test_skip ("network cards cannot access virtual memory of the device");
+      return;
+    }
   create_memory = _gpu_cuda.cuMemCreate;
-  _gpu_cuda.cuMemCreate = create_plain_memory;
+  _gpu_cuda.cuMemCreate = create_without_rdma;
   n_refused = 0;
   for (guint i = 0; i < 2; i++)
     {
-      g_clear_pointer (&attributes, g_variant_unref);
-      attributes = get_pool_attributes (fixture);
-      assert_attribute (attributes, "allowed-handle-types", "[]");
+      g_autoptr (GVariant) attributes = get_pool_attributes (fixture, GPU_MEMORY_FLAGS_SHAREABLE);
+
+      assert_attribute (attributes, "allowed-handle-types", "['posix-file-descriptor']");
+      assert_attribute (attributes, "is-gpu-direct-rdma-capable", "false");
       g_assert_cmpuint (n_refused, ==, 1);
     }
-  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE,
-                              GPU_MEMORY_FLAGS_SHAREABLE, &error);
-  g_assert_no_error (error);
-  g_assert_null (gpu_memory_pool_alloc_buffer (pool, SIZE, NULL, &error));
-  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cuMemCreate");
   _gpu_cuda.cuMemCreate = create_memory;
-  g_atomic_int_set (&context->device->refuses_exports, FALSE);
+  g_atomic_int_set (&context->device->refuses_rdma, FALSE);
 }
 
 int
@@ -823,7 +825,7 @@ main (int argc, char **argv)
   test_add ("imported-forked", memory_imported_forked);
   test_add ("pooled-no-descriptor", memory_pooled_no_descriptor);
   test_add ("pool-exports", memory_pool_exports);
-  test_add ("pool-exports-refused", memory_pool_exports_refused);
+  test_add ("rdma-refused", memory_rdma_refused);
   test_add ("staging", memory_staging);
   test_add ("staging-unlocked", memory_staging_unlocked);
   return test_run ();

@@ -695,6 +695,35 @@ share_leaks (TestFixture *fixture)
 
 /* --- refused ------------------------------------------------------------------------- */
 
+/* A shareable pool of an automatic kind has segments, so that each buffer has one descriptor, which
+ * other libraries can import. */
+static void
+share_automatic (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) again = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (9 * MIB);
+  g_autoptr (GError) error = NULL;
+  gsize whole_size;
+  gsize offset;
+  int fd;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  pool = pool_new (fixture, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_FLAGS_SHAREABLE);
+  g_assert_cmpuint (test_get_number (pool, "kind"), ==, GPU_MEMORY_POOL_SEGMENTS);
+  g_object_unref (alloc (pool, 100, NULL));
+  buffer = alloc (pool, 9 * MIB, bytes);
+  fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, &whole_size, &offset, &error);
+  g_assert_no_error (error);
+  again = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_FD_KINDS_OPAQUE, fd,
+                                  whole_size, offset, 9 * MIB, &error);
+  close (fd);
+  g_assert_no_error (error);
+  test_assert_content (again, bytes);
+}
+
 /* The error says how to create a pool whose memory can be exported. */
 static void
 share_not_shareable (TestFixture *fixture)
@@ -942,6 +971,7 @@ main (int argc, char **argv)
   test_add ("killed-importer", share_killed_importer);
   test_add ("killed-exporter", share_killed_exporter);
   test_add ("leaks", share_leaks);
+  test_add ("automatic", share_automatic);
   test_add ("not-shareable", share_not_shareable);
   test_add ("handles", share_handles);
   test_add ("hostile", share_hostile);

@@ -64,9 +64,10 @@
  * addresses.
  *
  * If #GpuMemoryPool:flags contains %GPU_MEMORY_FLAGS_SHAREABLE, buffers of the pool can be exported
- * to other processes, see gpu_buffer_export_fds(). On CUDA, other libraries such as UCX can also
- * export the memory of other expandable pools, and network cards can access it, if the device
- * supports this.
+ * to other processes, see gpu_buffer_export_fds(). %GPU_MEMORY_POOL_AUTOMATIC then selects
+ * %GPU_MEMORY_POOL_SEGMENTS, whose buffers have one file descriptor each. Communication libraries
+ * such as UCX also need memory of segments. Memory of an expandable pool they copy through the host
+ * or, if the pool has this flag, UCX 1.22 accesses the first chunk of a buffer only.
  *
  * A pool may be finalized while its memory is in use. The memory remains valid.
  *
@@ -608,8 +609,9 @@ make_allocator (GpuMemoryPool  *pool,
 
 /* Returns the first kind, in the order of GpuMemoryPoolKind, that the device supports.
  * @has_addresses is FALSE after the driver failed to reserve addresses, which an expandable pool
- * needs. Bins are the last choice: if sizes vary, a pool with bins holds up to ten times as much
- * memory as a pool with segments. */
+ * needs. Shareable pools get segments, because a buffer in a segment has one file descriptor, and
+ * other libraries cannot import several. Bins are the last choice: if sizes vary, a pool with bins
+ * holds up to ten times as much memory as a pool with segments. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)
@@ -617,7 +619,7 @@ choose_kind (GpuMemoryPool *pool,
   GpuCapabilities capabilities =
     _gpu_context_get_native (pool->context)->devices[0]->capabilities;
 
-  if (has_addresses && pool->allocator == NULL && (pool->flags & ~EXPANDABLE_FLAGS) == 0
+  if (has_addresses && pool->allocator == NULL && (pool->flags & ~GPU_MEMORY_FLAGS_UNTRACKED) == 0
       && (capabilities & GPU_CAPABILITIES_VIRTUAL_MEMORY) != 0)
     return GPU_MEMORY_POOL_EXPANDABLE;
 

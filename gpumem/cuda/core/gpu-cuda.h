@@ -33,8 +33,8 @@ typedef struct
   gboolean         cooperative;
   gboolean         gpu_direct_rdma;     /* network cards can access virtual memory */
   gint             refuses_dma_bufs;    /* atomic; whether an import of a dma-buf has failed */
-  gint             refuses_exports;     /* atomic; whether the driver has refused to allocate memory
-                                         * that can be exported */
+  gint             refuses_rdma;        /* atomic; whether the driver has refused to allocate memory
+                                         * with GPUDirect RDMA */
 } GpuCudaDevice;
 
 /* Records whether streams support the host-signalled waits of the staging engine. */
@@ -342,8 +342,7 @@ gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     const CUmemAccessDesc *access,
                                     GError               **error);
 
-/* gpu-cuda-physical.c. If @shareable is FALSE, the memory can still be exported, unless the driver
- * refuses such memory. */
+/* gpu-cuda-physical.c */
 /* Caller has entered the context. */
 gboolean    _gpu_cuda_physical_get_granularity (GpuCudaContext *context,
                                     gboolean         shareable,

@@ -5,9 +5,10 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* Without a handle type, no library can export the memory, and without GPUDirect RDMA, no network
- * card can access it: communication libraries then copy it through the host. So all memory has
- * both, unless the driver refuses them. */
+/* Only shareable memory has a handle type. UCX (1.22) exports all memory with a handle type, but of
+ * a buffer over several chunks only the first chunk, and then accesses memory past its end. Without
+ * a handle type, UCX copies the buffer through the host. GPUDirect RDMA lets network cards access
+ * the memory; so all memory has that property, unless the driver refuses it. */
 static CUmemAllocationProp
 get_properties (GpuCudaContext *context,
                 gboolean        shareable)
@@ -15,18 +16,33 @@ get_properties (GpuCudaContext *context,
   CUmemAllocationProp properties = { .type = CU_MEM_ALLOCATION_TYPE_PINNED };
   const GpuCudaDevice *device = context->device;
 
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  properties.requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                                              : CU_MEM_HANDLE_TYPE_NONE;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device->device;
-
-  if (shareable || ((device->base.capabilities & GPU_CAPABILITIES_IPC_FDS) != 0
-                    && !g_atomic_int_get (&device->refuses_exports)))
-    {
-      properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-      properties.allocFlags.gpuDirectRDMACapable = device->gpu_direct_rdma;
-    }
+  properties.allocFlags.gpuDirectRDMACapable = device->gpu_direct_rdma
+                                               && !g_atomic_int_get (&device->refuses_rdma);
 
   return properties;
+}
+
+/* Removes the property GPUDirect RDMA. Returns FALSE if @properties do not have it, or if @code
+ * does not mean that the driver refuses it. Some drivers report properties that they then refuse, for
+ * example in containers. */
+static gboolean
+remove_rdma (CUmemAllocationProp *properties,
+             CUresult             code)
+{
+  const gboolean is_refused = code == CUDA_ERROR_NOT_SUPPORTED || code == CUDA_ERROR_NOT_PERMITTED
+                              || code == CUDA_ERROR_INVALID_VALUE
+                              || code == CUDA_ERROR_INVALID_DEVICE;
+
+  if (!is_refused || !properties->allocFlags.gpuDirectRDMACapable)
+    return FALSE;
+
+  properties->allocFlags.gpuDirectRDMACapable = FALSE;
+
+  return TRUE;
 }
 
 /* Allocates memory, also if the driver first has to free unused memory of its pools. */
@@ -44,26 +60,6 @@ create (GpuCudaContext                *context,
   return code;
 }
 
-/* Changes @properties to those of memory that cannot be exported. Returns FALSE if @code does not
- * mean that the driver refuses @properties. Some drivers report handle types that they then refuse,
- * for example in containers. */
-static gboolean
-set_plain (CUmemAllocationProp *properties,
-           CUresult             code)
-{
-  const gboolean is_refused = code == CUDA_ERROR_NOT_SUPPORTED || code == CUDA_ERROR_NOT_PERMITTED
-                              || code == CUDA_ERROR_INVALID_VALUE
-                              || code == CUDA_ERROR_INVALID_DEVICE;
-
-  if (!is_refused || properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
-    return FALSE;
-
-  properties->requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-  properties->allocFlags.gpuDirectRDMACapable = FALSE;
-
-  return TRUE;
-}
-
 gboolean
 _gpu_cuda_physical_get_granularity (GpuCudaContext  *context,
                                     gboolean         shareable,
@@ -75,7 +71,7 @@ _gpu_cuda_physical_get_granularity (GpuCudaContext  *context,
   size_t value = 0;
   CUresult code = _gpu_cuda.cuMemGetAllocationGranularity (&value, &properties, minimum);
 
-  if (!shareable && set_plain (&properties, code))
+  if (remove_rdma (&properties, code))
     code = _gpu_cuda.cuMemGetAllocationGranularity (&value, &properties, minimum);
 
   if (!_gpu_cuda_check (code, "cuMemGetAllocationGranularity", error))
@@ -96,12 +92,12 @@ _gpu_cuda_physical_create (GpuCudaContext                *context,
   CUmemAllocationProp properties = get_properties (context, shareable);
   CUresult code = create (context, size, &properties, allocation);
 
-  if (!shareable && set_plain (&properties, code))
+  if (remove_rdma (&properties, code))
     {
       code = create (context, size, &properties, allocation);
 
       if (code == CUDA_SUCCESS)
-        g_atomic_int_set (&context->device->refuses_exports, TRUE);
+        g_atomic_int_set (&context->device->refuses_rdma, TRUE);
     }
 
   if (code == CUDA_SUCCESS)
