@@ -18,6 +18,7 @@
 #include <gpumem/memory/gpu-memory.h>
 #include <gpumem/pool/gpu-memory-block.h>
 #include <gpumem/pool/gpu-memory-pool.h>
+#include <gpumem/pool/gpu-memory-pool-hooks.h>
 #include <gpumem/memory/gpu-buffer.h>
 #include <gpumem/memory/gpu-svm.h>
 #include <gpumem/memory/gpu-image.h>

@@ -76,6 +76,26 @@ typedef struct
    * if record() failed. */
   gboolean          (*finish)     (GpuNativeStream         *stream,
                                    GError                 **error);
+  /* any thread; NULL if the driver cannot capture work. Does not block. @stream may have a handle
+   * that the driver has given to another stream since. Sets @id to a number that no other stream of
+   * the process ever has, 0 if the driver has no such numbers, and @capture to the number of the
+   * capture in which the stream takes part, 0 for none. */
+  void              (*get_state)  (GpuNativeStream         *stream,
+                                   guint64                 *id,
+                                   guint64                 *capture);
+  /* any thread; not NULL if get_state() is not NULL. Lets the captured graph and its copies call
+   * @release when the last of them is destroyed. @release is called on any thread, must not call
+   * the driver, and is never called if the op fails. */
+  gboolean          (*retain_in_capture) (GpuNativeStream  *stream,
+                                          GDestroyNotify    release,
+                                          gpointer          data,
+                                          GError          **error);
+  /* any thread; not NULL if get_state() is not NULL. Sets the rule by which the driver refuses
+   * calls of this thread while any stream is capturing. Returns the previous rule. */
+  guint             (*set_capture_rule) (guint              rule);
 } GpuStreamOps;
+
+/* The rule that refuses no call. */
+#define GPU_CAPTURE_RULE_NONE 2
 
 G_END_DECLS

@@ -352,6 +352,88 @@ stream_finish (GpuNativeStream  *native,
   return success;
 }
 
+/* Work of the default streams is never captured, and their handles are never reused. */
+static void
+stream_get_state (GpuNativeStream *native,
+                  guint64         *id,
+                  guint64         *capture)
+{
+  CUstream handle = ((GpuCudaStream *) native)->stream;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  unsigned long long number = 0;
+  cuuint64_t sequence = 0;
+  gboolean entered;
+
+  *id = *capture = 0;
+
+  if (handle == CU_STREAM_LEGACY || !_gpu_cuda_enter ((GpuCudaContext *) native->context,
+                                                      &entered, NULL))
+    return;
+
+  if (handle != CU_STREAM_PER_THREAD && _gpu_cuda.cuStreamGetId != NULL
+      && _gpu_cuda.cuStreamGetId (handle, &number) == CUDA_SUCCESS)
+    *id = number;
+  if (_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
+      && _gpu_cuda.cuStreamGetCaptureInfo_v2 (handle, &status, &sequence, NULL, NULL, NULL)
+         == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+    *capture = sequence;
+
+  _gpu_cuda_leave (entered);
+}
+
+/* Caller has entered the context. */
+static gboolean
+retain_entered (CUstream         stream,
+                GDestroyNotify   release,
+                gpointer         data,
+                GError         **error)
+{
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t sequence = 0;
+  CUgraph graph = NULL;
+  CUuserObject object = NULL;
+
+  return _gpu_cuda_check (_gpu_cuda.cuStreamGetCaptureInfo_v2 (stream, &status, &sequence, &graph,
+                                                               NULL, NULL),
+                          "cuStreamGetCaptureInfo", error)
+         && _gpu_cuda_check (_gpu_cuda.cuUserObjectCreate (&object, data, (CUhostFn) release, 1,
+                                                           CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+                             "cuUserObjectCreate", error)
+         && _gpu_cuda_check (_gpu_cuda.cuGraphRetainUserObject (graph, object, 1,
+                                                                CU_GRAPH_USER_OBJECT_MOVE),
+                             "cuGraphRetainUserObject", error);
+}
+
+static gboolean
+stream_retain_in_capture (GpuNativeStream  *native,
+                          GDestroyNotify    release,
+                          gpointer          data,
+                          GError          **error)
+{
+  gboolean entered;
+  gboolean success;
+
+  if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, error)
+      || !_gpu_cuda_enter ((GpuCudaContext *) native->context, &entered, error))
+    return FALSE;
+
+  success = retain_entered (((GpuCudaStream *) native)->stream, release, data, error);
+  _gpu_cuda_leave (entered);
+
+  return success;
+}
+
+static guint
+stream_set_capture_rule (guint rule)
+{
+  CUstreamCaptureMode mode = rule;
+
+  if (_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL))
+    _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
+
+  return mode;
+}
+
 const GpuStreamOps _gpu_cuda_stream_ops =
 {
   .foreign_events      = TRUE,
@@ -367,5 +449,8 @@ const GpuStreamOps _gpu_cuda_stream_ops =
   .wait                = stream_wait,
   .barrier             = stream_barrier,
   .flush               = stream_flush,
-  .finish              = stream_finish
+  .finish              = stream_finish,
+  .get_state           = stream_get_state,
+  .retain_in_capture   = stream_retain_in_capture,
+  .set_capture_rule    = stream_set_capture_rule
 };

@@ -190,7 +190,10 @@ alloc_segment (gpointer         owner,
                GError         **error)
 {
   GpuPoolCore *core = owner;
+  guint rule = _gpu_pool_relax_captures (core->context);
   GpuMemory *memory = alloc_memory (core, size, error);
+
+  _gpu_pool_restore_captures (core->context, rule);
 
   if (memory == NULL)
     return FALSE;
@@ -238,9 +241,14 @@ create_chunk (gpointer   owner,
               GError   **error)
 {
   GpuPoolCore *core = owner;
+  guint rule = _gpu_pool_relax_captures (core->context);
+  gpointer chunk = _gpu_virtual_create_chunk (core->context, size,
+                                              (core->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0,
+                                              error);
 
-  return _gpu_virtual_create_chunk (core->context, size,
-                                    (core->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0, error);
+  _gpu_pool_restore_captures (core->context, rule);
+
+  return chunk;
 }
 
 static void
@@ -267,10 +275,15 @@ map_chunks (gpointer         owner,
 {
   GpuPoolCore *core = owner;
   GpuNativeChunk *const *natives = (GpuNativeChunk *const *) chunks;
+  guint rule = _gpu_pool_relax_captures (core->context);
+  gboolean is_mapped = core->context->backend->virtual_memory->map (core->context, core->range,
+                                                                    offset, natives, n_chunks,
+                                                                    error);
   gsize size = 0;
 
-  if (!core->context->backend->virtual_memory->map (core->context, core->range, offset, natives,
-                                                    n_chunks, error))
+  _gpu_pool_restore_captures (core->context, rule);
+
+  if (!is_mapped)
     return FALSE;
 
   for (guint i = 0; i < n_chunks; i++)
@@ -377,7 +390,8 @@ static const GpuPoolBinsOps bins_ops = {
 static const GpuPoolOps segment_ops = {
   .alloc_segment = alloc_segment,
   .free_segment = free_segment,
-  .make_room = make_room
+  .make_room = make_room,
+  .is_frozen = _gpu_pool_is_frozen
 };
 
 static const GpuPoolOps chunk_ops = {
@@ -385,7 +399,8 @@ static const GpuPoolOps chunk_ops = {
   .destroy_chunk = destroy_chunk,
   .map_chunks = map_chunks,
   .unmap_chunks = unmap_chunks,
-  .make_room = make_room
+  .make_room = make_room,
+  .is_frozen = _gpu_pool_is_frozen
 };
 
 /* Reserves a range of addresses that is twice as large as the memory of the device: chunks can then

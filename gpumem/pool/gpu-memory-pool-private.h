@@ -100,6 +100,7 @@ struct _GpuMemoryPool
   GpuPoolLimits      limits;
   guint              notify_interval;   /* milliseconds; 0: no notifications */
   GSource           *notify_source;     /* nullable */
+  struct _GpuPoolHooksState *hooks;     /* nullable; guarded by `lock` */
 };
 
 #define GPU_POOL_N_FIGURES 20
@@ -131,6 +132,37 @@ gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
 
 /* Streams of a pool, implemented by timelines. */
 extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
+/* In gpu-memory-pool-frozen.c. Guards the captures of all pools. Callers may hold locks of pools,
+ * so code that holds this lock never calls a pool. */
+extern GMutex _gpu_pool_captures_lock;
+/* The number of active captures of all pools: while it is 0, no stream is known to capture. */
+extern gint _gpu_pool_n_captures;
+
+/* A capture. If `timeline` is not NULL, the watch becomes inactive when its capture has ended. */
+typedef struct
+{
+  gboolean     is_active;
+  GpuTimeline *timeline;            /* nullable; valid while the watch is active */
+  guint64      sequence;            /* the driver's number of the capture of `timeline` */
+} GpuPoolWatch;
+
+void          _gpu_pool_watch_set_active_locked (GpuPoolWatch      *watch,
+                                                 gboolean           is_active);
+/* GpuPoolOps.is_frozen(): whether any stream is capturing. @owner is ignored. */
+gboolean      _gpu_pool_is_frozen             (gpointer             owner);
+/* While a stream is capturing, the driver refuses some calls of all threads, and the capture
+ * fails. Between these two functions the driver does not refuse those of this thread. */
+guint         _gpu_pool_relax_captures        (GpuNativeContext    *context);
+void          _gpu_pool_restore_captures      (GpuNativeContext    *context,
+                                               guint                rule);
+/* Waits for all work of the device. */
+void          _gpu_pool_synchronize_context   (GpuNativeContext    *context);
+/* Returns whether work of @timeline is being captured. */
+gboolean      _gpu_pool_is_capturing          (GpuTimeline         *timeline);
+/* Whether work of @timeline may be captured from now on. Before this becomes FALSE, the driver's
+ * stream must exist. */
+void          _gpu_pool_set_may_capture       (GpuTimeline         *timeline,
+                                               gboolean             may_capture);
 /* Orders all later work of an out-of-order stream after all its earlier work. */
 gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
                                               GError            **error);

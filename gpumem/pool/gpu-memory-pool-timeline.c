@@ -46,8 +46,17 @@ add_fence (gpointer   key,
 {
   GpuTimeline *timeline = key;
   g_autoptr (GpuFence) fence = NULL;
-  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
+  gboolean has_failure_lock;
   GError *failure = NULL;
+
+  if (_gpu_pool_is_capturing (timeline))
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY,
+                           "gpu_memory_pool_alloc_block: work of the stream is being captured");
+      return FALSE;
+    }
+
+  has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
 
   if (timeline->stream != NULL && !g_atomic_int_get (&timeline->context->lost))
     fence = fence_locked (timeline, &failure);
@@ -64,9 +73,17 @@ is_reached (gpointer key,
             guint64  seq)
 {
   GpuTimeline *timeline = key;
+  GpuEventStatus status;
+  guint rule;
 
-  return _gpu_timeline_is_complete (timeline, seq) || g_atomic_int_get (&timeline->context->lost)
-         || _gpu_timeline_query (timeline, seq, NULL) != GPU_EVENT_STATUS_PENDING;
+  if (_gpu_timeline_is_complete (timeline, seq) || g_atomic_int_get (&timeline->context->lost))
+    return TRUE;
+
+  rule = _gpu_pool_relax_captures (timeline->context);
+  status = _gpu_timeline_query (timeline, seq, NULL);
+  _gpu_pool_restore_captures (timeline->context, rule);
+
+  return status != GPU_EVENT_STATUS_PENDING;
 }
 
 static gboolean
@@ -101,6 +118,12 @@ static gboolean
 is_free (gpointer key)
 {
   return __atomic_load_n (&((GpuTimeline *) key)->n_user_waits, __ATOMIC_RELAXED) == 0;
+}
+
+static gboolean
+is_capturing (gpointer key)
+{
+  return _gpu_pool_is_capturing (key);
 }
 
 static void
@@ -143,6 +166,7 @@ const GpuPoolStreamOps _gpu_pool_timeline_ops = {
   .is_reached = is_reached,
   .order_after = order_after,
   .is_free = is_free,
+  .is_capturing = is_capturing,
   .wait = wait,
   .is_gone = is_gone
 };

@@ -5,7 +5,7 @@
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
-#include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/pool/gpu-memory-pool-hooks-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
 /**
@@ -93,6 +93,7 @@ enum
   PROP_FRAGMENTATION_TARGET,
   PROP_HISTORY_SIZE,
   PROP_NOTIFY_INTERVAL,
+  PROP_HOOKS,
   PROP_FIGURES,
   N_PROPS = PROP_FIGURES + GPU_POOL_N_FIGURES
 };
@@ -166,6 +167,9 @@ gpu_memory_pool_get_property (GObject    *object,
     case PROP_NOTIFY_INTERVAL:
       g_value_set_uint (value, _gpu_memory_pool_get_notify_interval (pool));
       break;
+    case PROP_HOOKS:
+      g_value_set_pointer (value, _gpu_memory_pool_get_hooks (pool));
+      break;
     default:
       if (id < PROP_FIGURES || id >= N_PROPS)
         {
@@ -232,6 +236,8 @@ static void
 gpu_memory_pool_finalize (GObject *object)
 {
   GpuMemoryPool *pool = GPU_MEMORY_POOL (object);
+
+  _gpu_memory_pool_free_hooks (pool);
 
   if (pool->core != NULL)
     {
@@ -553,6 +559,16 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
   install_construct_properties ();
   install_knobs ();
   install_notify_interval ();
+  /**
+   * GpuMemoryPool:hooks: (skip)
+   *
+   * The functions of the pool for other libraries, a #GpuPoolHooks; %NULL if memory of the pool has
+   * no device addresses, or if the pool is of kind %GPU_MEMORY_POOL_BINS. The pool owns the table.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HOOKS] = g_param_spec_pointer ("hooks", NULL, NULL,
+                                            G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
   install_figures ();
   g_object_class_install_properties (object_class, N_PROPS, props);
 

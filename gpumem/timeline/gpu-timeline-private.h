@@ -92,6 +92,8 @@ struct _GpuTimeline
   gint              failed;         /* atomic; whether any work ever failed */
   gint              is_open;        /* atomic; whether the program has the handle of the driver's
                                      * stream, and may have submitted its own work */
+  gboolean          may_capture;    /* guarded by the lock of captures of pools: the program may
+                                     * capture work of `stream` into a graph */
 
   GMutex            dual_lock;      /* held by dual-stream submissions to this stream; taken before
                                      * failure locks and timeline locks */

@@ -143,6 +143,7 @@ typedef struct CUmod_st           Module;
 typedef struct CUfunc_st          Function;
 typedef struct CUlinkState_st     Link;
 typedef struct CUmemPoolHandle_st Pool;
+typedef struct CUgraph_st         Graph;
 typedef struct _Device            Device;
 typedef struct _Memory            Memory;
 typedef struct _Point             Point;
@@ -163,6 +164,8 @@ typedef enum
   OBJECT_MIPMAPPED,
   OBJECT_TEXTURE,
   OBJECT_SURFACE,
+  OBJECT_GRAPH,
+  OBJECT_USER,              /* calls a function when the last graph that retains it is destroyed */
   N_OBJECT_KINDS
 } ObjectKind;
 
@@ -277,6 +280,9 @@ struct CUstream_st
   guint          n_work;          /* pending operations that access memory */
   guint          n_value_waits;   /* pending waits for values */
   guint64        unseen;          /* bytes freed in the stream since the last wait for it */
+  guint64        capture;         /* the number of its capture, 0 if it is not capturing */
+  CUstreamCaptureMode capture_mode;
+  Graph         *graph;           /* nullable; the graph that is being captured */
   GQueue         ops;
   Point         *last;            /* nullable */
   GHashTable    *before;          /* stream id -> sequence; new operations wait for these */
@@ -358,6 +364,10 @@ void        stream_see_frees (Context      *context,
                               guint         id);
 void        stream_end      (Stream        *stream);
 void        context_finish  (Context       *context);
+
+/* capture.c */
+/* Refuses calls that the driver refuses while a stream is capturing. */
+CUresult    capture_check   (CallFunction   function);
 
 struct CUevent_st
 {

@@ -116,7 +116,9 @@ call_enter (Call *call)
   code = fault_decide (call);
   if (code != CUDA_SUCCESS && !fault_performs (call->function))
     return code;
-  return needs_init (call->function) && !initialized ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
+  if (needs_init (call->function) && !initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  return capture_check (call->function);
 }
 
 CUresult

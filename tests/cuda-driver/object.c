@@ -21,6 +21,8 @@ const char *const object_kinds[N_OBJECT_KINDS] = {
   [OBJECT_MIPMAPPED] = "mipmapped array",
   [OBJECT_TEXTURE] = "texture object",
   [OBJECT_SURFACE] = "surface object",
+  [OBJECT_GRAPH] = "graph",
+  [OBJECT_USER] = "user object",
 };
 
 static GHashTable *objects;         /* Object: itself */

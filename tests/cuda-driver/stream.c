@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "cuda-driver.h"
 #include "driver.h"
 
 #define FLAGS CU_STREAM_NON_BLOCKING
@@ -217,6 +218,8 @@ stream_submit (Stream *stream,
 {
   Point *point = point_ref (op->point);
 
+  if (stream->capture != 0)
+    misuse (CUDA_SUCCESS, "the stand-in does not capture work");
   wait_for_legacy (stream, op);
   point->stream_id = stream->id;
   point->sequence = ++stream->sequence;
@@ -456,6 +459,23 @@ ENTRY (cuStreamGetCtx, (CUstream handle, CUcontext *context), (handle, context))
   TRY (stream_resolve_any (handle, &stream));
   *context = stream->object.context;
   return CUDA_SUCCESS;
+}
+
+ENTRY (cuStreamGetId, (CUstream handle, unsigned long long *id), (handle, id))
+{
+  Stream *stream;
+
+  TRY (stream_resolve_any (handle, &stream));
+  *id = stream->id;
+  return CUDA_SUCCESS;
+}
+
+void
+gpumem_cuda_driver_renew_stream (guint64 handle)
+{
+  pthread_mutex_lock (&driver_lock);
+  ((Stream *) (gsize) handle)->id = ++n_streams;
+  pthread_mutex_unlock (&driver_lock);
 }
 
 /* --- host functions --------------------------------------------------------------------------- */

@@ -91,6 +91,20 @@ GPU_CUDA_SYMBOL (CORE, cuStreamGetCtx, 9020, (CUstream stream, CUcontext *contex
 GPU_CUDA_SYMBOL (HOST_FUNCTION, cuLaunchHostFunc, 10000,
                  (CUstream stream, CUhostFn function, void *data))
 
+GPU_CUDA_SYMBOL (STREAM_ID, cuStreamGetId, 12000, (CUstream stream, unsigned long long *id))
+
+/* Graphs captured from streams */
+GPU_CUDA_REVISION (CAPTURE, cuStreamGetCaptureInfo, _v2, 11030,
+                   (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                    CUgraph *graph, const CUgraphNode **dependencies, size_t *n_dependencies))
+GPU_CUDA_SYMBOL (CAPTURE, cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode *mode))
+GPU_CUDA_SYMBOL (CAPTURE, cuUserObjectCreate, 11030,
+                 (CUuserObject *object, void *pointer, CUhostFn destroy,
+                  unsigned int n_references, unsigned int flags))
+GPU_CUDA_SYMBOL (CAPTURE, cuGraphRetainUserObject, 11030,
+                 (CUgraph graph, CUuserObject object, unsigned int n_references,
+                  unsigned int flags))
+
 /* Events */
 GPU_CUDA_SYMBOL (CORE, cuEventCreate, 2000, (CUevent *event, unsigned int flags))
 GPU_CUDA_SYMBOL (CORE, cuEventDestroy, 4000, (CUevent event))

@@ -34,6 +34,9 @@ typedef unsigned long long    CUsurfObject;
 typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUextMemory_st *CUexternalMemory;
+typedef struct CUgraph_st    *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUuserObject_st *CUuserObject;
 typedef void (CUDAAPI *CUhostFn) (void *data);
 
 /* Enumerations of the driver; their values are listed below. */
@@ -62,6 +65,8 @@ typedef unsigned int CUmem_range_attribute;
 typedef unsigned int CUmemPool_attribute;
 typedef unsigned int CUpointer_attribute;
 typedef unsigned int CUresourcetype;
+typedef unsigned int CUstreamCaptureMode;
+typedef unsigned int CUstreamCaptureStatus;
 typedef unsigned int CUresourceViewFormat;
 typedef unsigned int CUdriverProcAddressQueryResult;
 
@@ -88,6 +93,14 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_STREAM_DEFAULT, 0)                                      \
   CONSTANT (CU_STREAM_NON_BLOCKING, 1)                                 \
   CONSTANT (CU_STREAM_WAIT_VALUE_GEQ, 0)                               \
+  CONSTANT (CU_STREAM_CAPTURE_STATUS_NONE, 0)                          \
+  CONSTANT (CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                        \
+  CONSTANT (CU_STREAM_CAPTURE_STATUS_INVALIDATED, 2)                   \
+  CONSTANT (CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                          \
+  CONSTANT (CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                    \
+  CONSTANT (CU_STREAM_CAPTURE_MODE_RELAXED, 2)                         \
+  CONSTANT (CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, 1)                      \
+  CONSTANT (CU_GRAPH_USER_OBJECT_MOVE, 1)                              \
   CONSTANT (CU_EVENT_DEFAULT, 0)                                       \
   CONSTANT (CU_EVENT_BLOCKING_SYNC, 1)                                 \
   CONSTANT (CU_EVENT_DISABLE_TIMING, 2)                                \

@@ -274,6 +274,8 @@ prepare (GpuPoolGrowth     *growth,
   _gpu_pool_take_placement (growth, placement);
   cost = gpu_pool_bytes (pool, placement->cost);
   moved = frugal ? cost : get_shortage (pool, growth->request, cost, pool->limits.waste);
+  if (gpu_pool_is_frozen (pool))
+    moved = 0;
   moved = _gpu_pool_take_chunks (growth, (moved + granularity - 1) / granularity) * granularity;
   pool->stats.n_recycled += growth->moved->len;
 

@@ -278,6 +278,9 @@ _gpu_pool_shrink (GpuPool *pool,
 {
   gboolean any = FALSE;
 
+  if (gpu_pool_is_frozen (pool))
+    return FALSE;
+
   if (pool->chunks != NULL)
     return _gpu_pool_chunks_shrink (pool, keep);
 

@@ -280,6 +280,12 @@ gpu_pool_heap_at_slot (GpuPool *pool,
   return _gpu_pool_heap_make_free_list (pool, slot);
 }
 
+static inline gboolean
+gpu_pool_is_frozen (GpuPool *pool)
+{
+  return pool->ops.is_frozen != NULL && pool->ops.is_frozen (pool->owner);
+}
+
 static inline GpuPoolUse
 gpu_pool_heap_use (GpuPool *pool,
                    guint64  use)

@@ -154,7 +154,8 @@ _gpu_pool_wait_for_pending (GpuPool              *pool,
   GpuPoolUse use;
   gboolean waited;
 
-  if (!find_pending (pool, request, &use) || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
+  if (gpu_pool_is_frozen (pool) || !find_pending (pool, request, &use)
+      || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
     return FALSE;
 
   _gpu_pool_reclaim_shared (pool);

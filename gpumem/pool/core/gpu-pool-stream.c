@@ -193,6 +193,21 @@ _gpu_pool_stream_is_free (GpuPoolStream *stream)
   return is_free;
 }
 
+gboolean
+_gpu_pool_stream_is_capturing (GpuPoolStream *stream)
+{
+  gboolean is_capturing;
+
+  if (stream == NULL || stream->streams->ops.is_capturing == NULL)
+    return FALSE;
+
+  _gpu_pool_lock (&stream->streams->lock);
+  is_capturing = stream->key != NULL && stream->streams->ops.is_capturing (stream->key);
+  _gpu_pool_unlock (&stream->streams->lock);
+
+  return is_capturing;
+}
+
 guint
 _gpu_pool_stream_get_slot (GpuPoolStream *stream)
 {

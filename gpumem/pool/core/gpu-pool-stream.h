@@ -51,6 +51,9 @@ typedef struct
    * with locks of the pool held, so the function must be fast. Nullable: the pool then assumes
    * TRUE. */
   gboolean (*is_free)     (gpointer   key);
+  /* Returns whether the work of @key is being captured: the stream then neither gets a fence nor a
+   * wait. Called with locks of the pool held. Nullable: the pool then assumes FALSE. */
+  gboolean (*is_capturing) (gpointer  key);
 } GpuPoolStreamOps;
 
 /* A use of memory that may be pending. */
@@ -150,6 +153,8 @@ struct _GpuPoolStreams
 gpointer _gpu_pool_stream_get_key (GpuPoolStream *stream);
 /* Calls GpuPoolStreamOps.is_free(). */
 gboolean _gpu_pool_stream_is_free (GpuPoolStream *stream);
+/* Calls GpuPoolStreamOps.is_capturing(). @stream is nullable. */
+gboolean _gpu_pool_stream_is_capturing (GpuPoolStream *stream);
 
 static inline guint64
 gpu_pool_stream_load_use_seq (GpuPoolStream *stream)

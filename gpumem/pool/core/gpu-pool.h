@@ -66,6 +66,10 @@ typedef struct
   gboolean (*make_room)     (gpointer               owner,
                              gsize                  size,
                              guint                  attempt);
+  /* Returns whether the pool must neither move nor free memory, nor wait for a stream, because work
+   * of some stream is being captured. Called with locks of the pool held. Nullable: the pool then
+   * assumes FALSE. */
+  gboolean (*is_frozen)     (gpointer               owner);
 } GpuPoolOps;
 
 typedef struct

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Captures: memory that belongs to a graph. Each capture has a pool of its own, whose segments are
+ * blocks of the pool of the program, so that limits and counters hold for both. The memory returns
+ * when the graph is destroyed and the program has freed it.
+ */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/pool/core/gpu-pool-node.h"
+#include "gpumem/pool/gpu-memory-pool-hooks-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/* Bytes of an ordinary segment of a capture. */
+#define SEGMENT_SIZE ((gsize) 32 * 1024 * 1024)
+
+/* The filter of begin_capture(), and its data. */
+typedef struct
+{
+  gatomicrefcount      refs;
+  GpuPoolStreamFilter  accepts;     /* NULL: accepts every stream */
+  gpointer             data;
+  GDestroyNotify       destroy;     /* nullable */
+} Filter;
+
+struct _GpuPoolCapture
+{
+  gatomicrefcount      refs;
+  gint                 is_released; /* atomic */
+  GpuPoolHooksState   *state;       /* NULL after the pool was finalized */
+  GpuPoolCore         *core;
+  GpuPool             *pool;
+  GpuPoolLock          lock;        /* guards `users` */
+  GHashTable          *users;       /* GpuMemoryBlock -> GPtrArray of GpuTimeline; nullable */
+
+  /* The lock of captures guards all members below. */
+  GpuPoolWatch         watch;       /* active: memory is being allocated for the capture. Has the
+                                     * driver's number of a detected capture */
+  gboolean             is_closed;
+  guint64              number;      /* of begin_capture(); 0 for a detected capture */
+  Filter              *filter;      /* of an announced capture that is active */
+  GpuStream           *stream;      /* of a detected capture: the stream that was seen */
+};
+
+static Filter *
+filter_new (GpuPoolStreamFilter accepts,
+            gpointer            data,
+            GDestroyNotify      destroy)
+{
+  Filter *filter = g_new (Filter, 1);
+
+  *filter = (Filter) { .accepts = accepts, .data = data, .destroy = destroy };
+  g_atomic_ref_count_init (&filter->refs);
+
+  return filter;
+}
+
+/* Caller holds no lock. @filter is nullable. */
+static void
+filter_unref (Filter *filter)
+{
+  if (filter == NULL || !g_atomic_ref_count_dec (&filter->refs))
+    return;
+
+  if (filter->destroy != NULL)
+    filter->destroy (filter->data);
+  g_free (filter);
+}
+
+static void
+set_active_locked (GpuPoolCapture *capture,
+                   gboolean        is_active)
+{
+  if (capture->watch.is_active == is_active)
+    return;
+
+  _gpu_pool_watch_set_active_locked (&capture->watch, is_active);
+  if (capture->number != 0)
+    g_atomic_int_add (&capture->state->n_begun, is_active ? 1 : -1);
+}
+
+/* --- the pool of a capture --------------------------------------------------------------- */
+
+/* Without a stream: the block has no pending uses, and the request neither waits nor moves
+ * memory. */
+static gboolean
+alloc_segment (gpointer         owner,
+               gsize            size,
+               GpuPoolSegment  *segment,
+               GError         **error)
+{
+  GpuPoolCapture *capture = owner;
+  GpuMemoryBlock *block = _gpu_pool_core_alloc (capture->core, size, 0, NULL, error);
+
+  if (block == NULL)
+    return FALSE;
+
+  *segment = (GpuPoolSegment) { .address = _gpu_pool_block_get_address (block), .size = size,
+                                .data = block };
+
+  return TRUE;
+}
+
+static void
+free_segment (gpointer               owner,
+              const GpuPoolSegment  *segment)
+{
+  _gpu_pool_core_release (((GpuPoolCapture *) owner)->core, segment->data, NULL, NULL);
+}
+
+/* The pool that provides the segments has already tried to make room. */
+static gboolean
+make_room (gpointer owner G_GNUC_UNUSED,
+           gsize    size G_GNUC_UNUSED,
+           guint    attempt G_GNUC_UNUSED)
+{
+  return FALSE;
+}
+
+static const GpuPoolOps capture_ops = {
+  .alloc_segment = alloc_segment,
+  .free_segment = free_segment,
+  .make_room = make_room,
+  .is_frozen = _gpu_pool_is_frozen
+};
+
+static GpuPoolCapture *
+capture_new (GpuPoolHooksState *state)
+{
+  GpuPoolCapture *capture = g_new0 (GpuPoolCapture, 1);
+  const GpuPoolConfig config = { .unit = state->owner->core->unit, .segment_size = SEGMENT_SIZE };
+
+  g_atomic_ref_count_init (&capture->refs);
+  capture->state = state;
+  capture->core = _gpu_pool_core_ref (state->owner->core);
+  capture->pool = _gpu_pool_new (&config, &capture_ops, capture, &_gpu_pool_timeline_ops);
+  _gpu_pool_lock_init (&capture->lock);
+
+  return capture;
+}
+
+static GpuPoolCapture *
+capture_ref (GpuPoolCapture *capture)
+{
+  g_atomic_ref_count_inc (&capture->refs);
+
+  return capture;
+}
+
+/* The last reference may be dropped by the driver, on a thread that must not call the driver. By
+ * then capture_finish() was called. */
+void
+_gpu_pool_capture_unref (GpuPoolCapture *capture)
+{
+  if (!g_atomic_ref_count_dec (&capture->refs))
+    return;
+
+  g_clear_pointer (&capture->users, g_hash_table_unref);
+  _gpu_pool_lock_clear (&capture->lock);
+  g_free (capture);
+}
+
+/* Returns all memory to the pool, drops what the capture holds, and drops a reference. No thread
+ * uses the capture. */
+static void
+capture_finish (GpuPoolCapture *capture)
+{
+  g_clear_pointer (&capture->pool, _gpu_pool_free);
+  g_clear_pointer (&capture->core, _gpu_pool_core_unref);
+  g_clear_object (&capture->stream);
+  g_clear_pointer (&capture->filter, filter_unref);
+  _gpu_pool_capture_unref (capture);
+}
+
+GpuMemoryBlock *
+_gpu_pool_capture_alloc (GpuPoolCapture  *capture,
+                         gsize            size,
+                         GpuTimeline     *timeline,
+                         GError         **error)
+{
+  return _gpu_pool_alloc (capture->pool, size, 0, timeline, error);
+}
+
+void
+_gpu_pool_capture_add_timeline (GpuMemoryBlock *block,
+                                GpuTimeline    *timeline)
+{
+  GpuPoolCapture *capture = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+  GPtrArray *timelines;
+
+  _gpu_pool_lock (&capture->lock);
+  if (capture->users == NULL)
+    capture->users = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_ptr_array_unref);
+
+  timelines = g_hash_table_lookup (capture->users, block);
+  if (timelines == NULL)
+    {
+      timelines = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+      g_hash_table_insert (capture->users, block, timelines);
+      _gpu_pool_block_set_owner_flag (block, TRUE);
+    }
+
+  g_atomic_int_set (&timeline->is_pooled, TRUE);
+  if (!g_ptr_array_find (timelines, timeline, NULL))
+    g_ptr_array_add (timelines, _gpu_timeline_ref (timeline));
+  _gpu_pool_unlock (&capture->lock);
+}
+
+static GPtrArray *
+take_timelines (GpuPoolCapture *capture,
+                GpuMemoryBlock *block)
+{
+  gpointer timelines = NULL;
+
+  _gpu_pool_lock (&capture->lock);
+  g_hash_table_steal_extended (capture->users, block, NULL, &timelines);
+  _gpu_pool_block_set_owner_flag (block, FALSE);
+  _gpu_pool_unlock (&capture->lock);
+
+  return timelines;
+}
+
+void
+_gpu_pool_capture_free (GpuMemoryBlock *block,
+                        GpuTimeline    *timeline)
+{
+  GpuPoolCapture *capture = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+
+  if (_gpu_pool_block_get_owner_flag (block))
+    {
+      g_autoptr (GPtrArray) timelines = take_timelines (capture, block);
+
+      if (timeline != NULL)
+        g_ptr_array_add (timelines, _gpu_timeline_ref (timeline));
+      _gpu_pool_release_all (block, timelines->pdata, timelines->len);
+    }
+  else if (timeline != NULL)
+    {
+      _gpu_pool_release (block, timeline);
+    }
+  else
+    {
+      _gpu_pool_release_on_alloc_stream (block);
+    }
+}
+
+/* --- finding ------------------------------------------------------------------------------ */
+
+/* Called by the driver, on any thread, when the last graph with the captured work was destroyed. */
+static void
+graph_destroyed (gpointer data)
+{
+  GpuPoolCapture *capture = data;
+
+  g_atomic_int_set (&capture->is_released, TRUE);
+  _gpu_pool_capture_unref (capture);
+}
+
+static GpuPoolCapture *
+find_detected_locked (GpuPoolHooksState *state,
+                      guint64            sequence)
+{
+  for (guint i = 0; i < state->captures->len; i++)
+    {
+      GpuPoolCapture *capture = state->captures->pdata[i];
+
+      if (capture->number == 0 && capture->watch.sequence == sequence && !capture->is_closed)
+        return capture_ref (capture);
+    }
+
+  return NULL;
+}
+
+/* If the driver does not report that the graph is destroyed, the capture keeps its memory until
+ * the pool is finalized. */
+static GpuPoolCapture *
+detect (GpuPoolHooksState  *state,
+        GpuPoolHooksStream *stream,
+        guint64             sequence)
+{
+  const GpuStreamOps *ops = stream->timeline->context->backend->stream;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&_gpu_pool_captures_lock);
+  GpuPoolCapture *capture = find_detected_locked (state, sequence);
+
+  if (capture != NULL)
+    return capture;
+
+  capture = capture_new (state);
+  capture->stream = g_object_ref (stream->stream);
+  capture->watch.timeline = stream->timeline;
+  capture->watch.sequence = sequence;
+  g_ptr_array_add (state->captures, capture);
+  set_active_locked (capture, TRUE);
+
+  capture_ref (capture);
+  if (!ops->retain_in_capture (stream->timeline->stream, graph_destroyed, capture, NULL))
+    _gpu_pool_capture_unref (capture);
+
+  return capture_ref (capture);
+}
+
+/* Returns the active captures with a filter, and takes a reference to the filter of each. */
+static GPtrArray *
+list_filters (GpuPoolHooksState *state,
+              GPtrArray         *captures)
+{
+  GPtrArray *filters = g_ptr_array_new_with_free_func ((GDestroyNotify) filter_unref);
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  for (guint i = 0; i < state->captures->len; i++)
+    {
+      GpuPoolCapture *capture = state->captures->pdata[i];
+
+      if (capture->filter == NULL)
+        continue;
+
+      g_atomic_ref_count_inc (&capture->filter->refs);
+      g_ptr_array_add (filters, capture->filter);
+      g_ptr_array_add (captures, capture_ref (capture));
+    }
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  return filters;
+}
+
+/* Calls the filters without a lock: they are code of the program. */
+static GpuPoolCapture *
+find_announced (GpuPoolHooksState *state,
+                gpointer           handle)
+{
+  g_autoptr (GPtrArray) captures =
+    g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_pool_capture_unref);
+  g_autoptr (GPtrArray) filters = list_filters (state, captures);
+
+  for (guint i = 0; i < filters->len; i++)
+    {
+      const Filter *filter = filters->pdata[i];
+
+      if (filter->accepts == NULL || filter->accepts (handle, filter->data))
+        return capture_ref (captures->pdata[i]);
+    }
+
+  return NULL;
+}
+
+GpuPoolCapture *
+_gpu_pool_captures_find (GpuPoolHooksState  *state,
+                         GpuPoolHooksStream *stream,
+                         guint64             sequence)
+{
+  GpuPoolCapture *capture = NULL;
+
+  if (g_atomic_int_get (&state->n_begun) > 0)
+    capture = find_announced (state, stream->handle);
+  if (capture == NULL && sequence != 0)
+    capture = detect (state, stream, sequence);
+
+  return capture;
+}
+
+/* --- announced captures -------------------------------------------------------------------- */
+
+static GpuPoolCapture *
+find_announced_locked (GpuPoolHooksState *state,
+                       guint64            number)
+{
+  for (guint i = 0; number != 0 && i < state->captures->len; i++)
+    {
+      GpuPoolCapture *capture = state->captures->pdata[i];
+
+      if (capture->number == number && !capture->is_closed)
+        return capture;
+    }
+
+  return NULL;
+}
+
+/* Takes ownership of @filter on success. Returns FALSE if the capture is active. */
+static gboolean
+begin_locked (GpuPoolHooksState *state,
+              guint64            number,
+              Filter            *filter)
+{
+  GpuPoolCapture *capture = find_announced_locked (state, number);
+
+  if (capture == NULL)
+    {
+      capture = capture_new (state);
+      capture->number = number;
+      g_ptr_array_add (state->captures, capture);
+    }
+
+  if (capture->watch.is_active)
+    return FALSE;
+
+  capture->filter = filter;
+  set_active_locked (capture, TRUE);
+
+  return TRUE;
+}
+
+gboolean
+_gpu_pool_captures_begin (gpointer              data,
+                          guint64               number,
+                          GpuPoolStreamFilter   accepts,
+                          gpointer              filter_data,
+                          GDestroyNotify        destroy,
+                          GError              **error)
+{
+  GpuPoolHooksState *state = data;
+  Filter *filter;
+  gboolean has_begun;
+
+  if (number == 0)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "GpuPoolHooks.begin_capture(): the number of a capture is not 0");
+      return FALSE;
+    }
+
+  _gpu_pool_captures_collect (state);
+  filter = filter_new (accepts, filter_data, destroy);
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  has_begun = begin_locked (state, number, filter);
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  if (has_begun)
+    return TRUE;
+
+  filter->destroy = NULL;
+  filter_unref (filter);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+               "GpuPoolHooks.begin_capture(): the capture %" G_GUINT64_FORMAT
+               " has begun; end it first", number);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_pool_captures_end (gpointer data,
+                        guint64  number)
+{
+  GpuPoolHooksState *state = data;
+  GpuPoolCapture *capture;
+  Filter *filter = NULL;
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  capture = find_announced_locked (state, number);
+  if (capture != NULL)
+    {
+      filter = g_steal_pointer (&capture->filter);
+      set_active_locked (capture, FALSE);
+    }
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  filter_unref (filter);
+  _gpu_pool_captures_collect (state);
+
+  return capture != NULL;
+}
+
+/* --- returning memory ------------------------------------------------------------------------ */
+
+/* All memory of the capture is freed. May be called by a free on any thread. */
+static void
+drained (gpointer data)
+{
+  GpuPoolCapture *capture = data;
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  g_ptr_array_add (capture->state->drained, capture);
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+}
+
+/* Takes the next capture that is released and not closed. */
+static GpuPoolCapture *
+take_released (GpuPoolHooksState *state)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&_gpu_pool_captures_lock);
+
+  for (guint i = 0; i < state->captures->len; i++)
+    {
+      GpuPoolCapture *capture = state->captures->pdata[i];
+
+      if (capture->is_closed || !g_atomic_int_get (&capture->is_released))
+        continue;
+
+      set_active_locked (capture, FALSE);
+      capture->is_closed = TRUE;
+
+      return capture;
+    }
+
+  return NULL;
+}
+
+static GPtrArray *
+take_drained (GpuPoolHooksState *state)
+{
+  GPtrArray *captures = g_ptr_array_new ();
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  for (guint i = 0; i < state->drained->len; i++)
+    {
+      g_ptr_array_add (captures, state->drained->pdata[i]);
+      g_ptr_array_remove_fast (state->captures, state->drained->pdata[i]);
+    }
+  g_ptr_array_set_size (state->drained, 0);
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  return captures;
+}
+
+/* Waits for the device: launches of the graph may be pending on any stream. */
+gboolean
+_gpu_pool_captures_collect (GpuPoolHooksState *state)
+{
+  g_autoptr (GPtrArray) captures = NULL;
+  GpuPoolCapture *released;
+
+  while ((released = take_released (state)) != NULL)
+    _gpu_pool_close (released->pool, drained, released);
+
+  if (_gpu_pool_is_frozen (NULL))
+    return FALSE;
+
+  g_mutex_lock (&state->visit_lock);
+  captures = take_drained (state);
+
+  if (captures->len > 0)
+    _gpu_pool_synchronize_context (state->owner->core->context);
+
+  for (guint i = 0; i < captures->len; i++)
+    capture_finish (captures->pdata[i]);
+  g_mutex_unlock (&state->visit_lock);
+
+  return captures->len > 0;
+}
+
+gboolean
+_gpu_pool_captures_release (gpointer data,
+                            guint64  number)
+{
+  GpuPoolHooksState *state = data;
+  GpuPoolCapture *capture;
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  capture = find_announced_locked (state, number);
+  if (capture != NULL)
+    g_atomic_int_set (&capture->is_released, TRUE);
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  _gpu_pool_captures_collect (state);
+
+  return capture != NULL;
+}
+
+void
+_gpu_pool_captures_visit (GpuPoolHooksState *state,
+                          GFunc              func,
+                          gpointer           data)
+{
+  g_autoptr (GPtrArray) pools = g_ptr_array_new ();
+
+  g_mutex_lock (&state->visit_lock);
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  for (guint i = 0; i < state->captures->len; i++)
+    g_ptr_array_add (pools, ((GpuPoolCapture *) state->captures->pdata[i])->pool);
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  for (guint i = 0; i < pools->len; i++)
+    func (pools->pdata[i], data);
+  g_mutex_unlock (&state->visit_lock);
+}
+
+void
+_gpu_pool_captures_clear (GpuPoolHooksState *state)
+{
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  for (guint i = 0; i < state->captures->len; i++)
+    {
+      GpuPoolCapture *capture = state->captures->pdata[i];
+
+      set_active_locked (capture, FALSE);
+      g_atomic_int_set (&capture->is_released, TRUE);
+    }
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  _gpu_pool_captures_collect (state);
+
+  /* A stream is capturing for another pool; the memory is freed nevertheless. */
+  if (state->captures->len > 0)
+    _gpu_pool_synchronize_context (state->owner->core->context);
+  while (state->captures->len > 0)
+    capture_finish (g_ptr_array_steal_index_fast (state->captures, 0));
+}

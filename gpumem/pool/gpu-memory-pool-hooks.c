@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The functions of a pool for other libraries, which know addresses and streams of the driver. */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/pool/gpu-memory-pool-hooks-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+#define ALLOC "GpuPoolHooks.alloc()"
+
+/* --- blocks by address ------------------------------------------------------------------ */
+
+static GpuPoolHooksShard *
+get_shard (GpuPoolHooksState *state,
+           guint64            address)
+{
+  /* The high bits of the product depend on all bits of the address. */
+  return &state->shards[address * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15) >> 58];
+}
+
+static void
+insert_block (GpuPoolHooksState *state,
+              guint64            address,
+              GpuMemoryBlock    *block)
+{
+  GpuPoolHooksShard *shard = get_shard (state, address);
+
+  _gpu_pool_lock (&shard->lock);
+  g_hash_table_insert (shard->blocks, GSIZE_TO_POINTER (address), block);
+  _gpu_pool_unlock (&shard->lock);
+}
+
+static GpuMemoryBlock *
+take_block (GpuPoolHooksState *state,
+            guint64            address)
+{
+  GpuPoolHooksShard *shard = get_shard (state, address);
+  gpointer block = NULL;
+
+  _gpu_pool_lock (&shard->lock);
+  g_hash_table_steal_extended (shard->blocks, GSIZE_TO_POINTER (address), NULL, &block);
+  _gpu_pool_unlock (&shard->lock);
+
+  return block;
+}
+
+static gboolean
+is_private (GpuPoolHooksState    *state,
+            const GpuMemoryBlock *block)
+{
+  return _gpu_pool_block_get_pool (block) != state->owner->blocks;
+}
+
+/* --- streams ---------------------------------------------------------------------------- */
+
+/* The stream that this thread used last. */
+static __thread struct
+{
+  guint64             generation;
+  gpointer            handle;
+  GpuPoolHooksStream *stream;
+} recent;
+
+static guint64
+new_generation (void)
+{
+  static guint64 last;
+
+  return __atomic_add_fetch (&last, 1, __ATOMIC_RELAXED);
+}
+
+static void
+stream_free (gpointer data)
+{
+  GpuPoolHooksStream *stream = data;
+
+  g_clear_object (&stream->stream);
+  g_free (stream);
+}
+
+static void
+get_stream_state (GpuPoolHooksStream *stream,
+                  guint64            *id,
+                  guint64            *capture)
+{
+  GpuTimeline *timeline = stream->timeline;
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+
+  *id = *capture = 0;
+
+  if (ops->get_state != NULL)
+    ops->get_state (timeline->stream, id, capture);
+}
+
+static GpuPoolHooksStream *
+wrap_stream (GpuPoolHooksState  *state,
+             gpointer            handle,
+             GError            **error)
+{
+  GpuMemoryPool *pool = state->owner;
+  GpuPoolHooksStream *stream = g_new0 (GpuPoolHooksStream, 1);
+  guint64 capture;
+
+  stream->handle = handle;
+
+  if (handle != NULL || pool->core->context->backend->stream->has_default_handles)
+    stream->stream = gpu_stream_new_wrapped (pool->context, (guint64) (gsize) handle,
+                                             GPU_WRAP_MODE_BORROW, error);
+  else if (_gpu_context_peek_timeline (pool->context, NULL, ALLOC, error) != NULL)
+    stream->stream = gpu_context_get_default_stream (pool->context);
+
+  if (stream->stream == NULL)
+    {
+      g_free (stream);
+      return NULL;
+    }
+
+  stream->timeline = stream->stream->timeline;
+
+  if ((guintptr) handle > GPU_STREAM_HANDLE_LEGACY)
+    {
+      get_stream_state (stream, &stream->id, &capture);
+      _gpu_pool_set_may_capture (stream->timeline, TRUE);
+    }
+
+  return stream;
+}
+
+/* Finds the stream, and wraps @handle on its first use. */
+static GpuPoolHooksStream *
+find_stream (GpuPoolHooksState  *state,
+             gpointer            handle,
+             GError            **error)
+{
+  guint64 generation = __atomic_load_n (&state->generation, __ATOMIC_ACQUIRE);
+  GpuPoolHooksStream *stream;
+  GpuPoolHooksStream *known;
+
+  if (G_LIKELY (recent.generation == generation && recent.handle == handle))
+    return recent.stream;
+
+  _gpu_pool_lock (&state->lock);
+  stream = g_hash_table_lookup (state->streams, handle);
+  _gpu_pool_unlock (&state->lock);
+
+  if (stream == NULL)
+    {
+      GpuPoolHooksStream *wrapped = wrap_stream (state, handle, error);
+
+      if (wrapped == NULL)
+        return NULL;
+
+      _gpu_pool_lock (&state->lock);
+      known = g_hash_table_lookup (state->streams, handle);
+      stream = known != NULL ? known : wrapped;
+      if (known == NULL)
+        g_hash_table_insert (state->streams, handle, wrapped);
+      _gpu_pool_unlock (&state->lock);
+
+      if (known != NULL)
+        stream_free (wrapped);
+    }
+
+  recent.generation = generation;
+  recent.handle = handle;
+  recent.stream = stream;
+
+  return stream;
+}
+
+/* Without @is_dead, the driver's stream still exists. */
+static void
+forget_stream (GpuPoolHooksState *state,
+               gpointer           handle,
+               gboolean           is_dead)
+{
+  gpointer found = NULL;
+  GpuPoolHooksStream *stream;
+
+  _gpu_pool_lock (&state->lock);
+  g_hash_table_steal_extended (state->streams, handle, NULL, &found);
+  __atomic_store_n (&state->generation, new_generation (), __ATOMIC_RELEASE);
+  _gpu_pool_unlock (&state->lock);
+
+  stream = found;
+  if (stream == NULL)
+    return;
+
+  _gpu_pool_set_may_capture (stream->timeline, FALSE);
+
+  if (is_dead)
+    {
+      _gpu_pool_lock (&state->lock);
+      g_ptr_array_add (state->ended, g_steal_pointer (&stream->stream));
+      _gpu_pool_unlock (&state->lock);
+    }
+
+  stream_free (stream);
+}
+
+/* Drops the streams that the driver has destroyed. Dropping a stream records its last point, in the
+ * stream that has the handle now; so first waits for the work of the old stream. */
+static void
+drop_ended (GpuPoolHooksState *state)
+{
+  GpuNativeContext *context = state->owner->core->context;
+  g_autoptr (GPtrArray) ended = NULL;
+
+  if (_gpu_pool_is_frozen (NULL))
+    return;
+
+  _gpu_pool_lock (&state->lock);
+  ended = g_steal_pointer (&state->ended);
+  state->ended = g_ptr_array_new_with_free_func (g_object_unref);
+  _gpu_pool_unlock (&state->lock);
+
+  if (ended->len > 0)
+    _gpu_pool_synchronize_context (context);
+}
+
+/* Finds the stream to which new work is submitted. Sets @capture to the driver's number of the
+ * capture of the stream, 0 if it is not capturing. */
+static GpuPoolHooksStream *
+find_live_stream (GpuPoolHooksState  *state,
+                  gpointer            handle,
+                  guint64            *capture,
+                  GError            **error)
+{
+  GpuPoolHooksStream *stream = find_stream (state, handle, error);
+  guint64 id;
+
+  *capture = 0;
+
+  if (stream == NULL || (guintptr) handle <= GPU_STREAM_HANDLE_LEGACY)
+    return stream;
+
+  get_stream_state (stream, &id, capture);
+
+  if (G_LIKELY (id == stream->id) || id == 0)
+    return stream;
+
+  forget_stream (state, handle, TRUE);
+  drop_ended (state);
+
+  return find_stream (state, handle, error);
+}
+
+/* --- the functions ---------------------------------------------------------------------- */
+
+static GpuMemoryBlock *
+alloc_block (GpuPoolHooksState   *state,
+             gsize                size,
+             GpuPoolHooksStream  *stream,
+             guint64              sequence,
+             GError             **error)
+{
+  GpuPoolCapture *capture = NULL;
+  GpuMemoryBlock *block;
+
+  if (G_UNLIKELY (sequence != 0 || g_atomic_int_get (&state->n_begun) > 0))
+    capture = _gpu_pool_captures_find (state, stream, sequence);
+
+  if (capture != NULL)
+    {
+      block = _gpu_pool_capture_alloc (capture, size, stream->timeline, error);
+      _gpu_pool_capture_unref (capture);
+    }
+  else
+    {
+      block = gpu_memory_pool_alloc_block (state->owner, size, stream->stream, error);
+    }
+
+  return block;
+}
+
+static guint64
+hooks_alloc (gpointer   data,
+             gsize      size,
+             gpointer   handle,
+             GError   **error)
+{
+  GpuPoolHooksState *state = data;
+  guint64 capture;
+  GpuPoolHooksStream *stream = find_live_stream (state, handle, &capture, error);
+  GpuMemoryBlock *block;
+  guint64 address;
+
+  if (stream == NULL || size == 0)
+    return 0;
+
+  block = alloc_block (state, size, stream, capture, error);
+
+  if (block == NULL)
+    return 0;
+
+  address = _gpu_pool_block_get_address (block);
+  insert_block (state, address, block);
+
+  return address;
+}
+
+/* Makes no driver call for a known stream, because the stream may have been destroyed. */
+static gboolean
+hooks_free (gpointer data,
+            guint64  address,
+            gpointer handle)
+{
+  GpuPoolHooksState *state = data;
+  GpuMemoryBlock *block = take_block (state, address);
+  GpuPoolHooksStream *stream;
+
+  if (block == NULL)
+    return FALSE;
+
+  stream = find_stream (state, handle, NULL);
+
+  if (is_private (state, block))
+    _gpu_pool_capture_free (block, stream != NULL ? stream->timeline : NULL);
+  else
+    gpu_memory_pool_free_block (state->owner, block, stream != NULL ? stream->stream : NULL);
+
+  return TRUE;
+}
+
+static gboolean
+add_stream_locked (GpuPoolHooksState   *state,
+                   GpuPoolHooksShard   *shard,
+                   guint64              address,
+                   GpuPoolHooksStream  *stream,
+                   GError             **error)
+{
+  GpuMemoryBlock *block = g_hash_table_lookup (shard->blocks, GSIZE_TO_POINTER (address));
+
+  if (block == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "GpuPoolHooks.add_stream(): 0x%" G_GINT64_MODIFIER "x is not the start of "
+                   "memory of GpuPoolHooks.alloc()", address);
+      return FALSE;
+    }
+
+  if (is_private (state, block))
+    _gpu_pool_capture_add_timeline (block, stream->timeline);
+  else
+    return gpu_memory_block_add_stream (block, stream->stream, error);
+
+  return TRUE;
+}
+
+static gboolean
+hooks_add_stream (gpointer   data,
+                  guint64    address,
+                  gpointer   handle,
+                  GError   **error)
+{
+  GpuPoolHooksState *state = data;
+  guint64 capture;
+  GpuPoolHooksStream *stream = find_live_stream (state, handle, &capture, error);
+  GpuPoolHooksShard *shard = get_shard (state, address);
+  gboolean added;
+
+  if (stream == NULL)
+    return FALSE;
+
+  /* The lock keeps the block from being freed. */
+  _gpu_pool_lock (&shard->lock);
+  added = add_stream_locked (state, shard, address, stream, error);
+  _gpu_pool_unlock (&shard->lock);
+
+  return added;
+}
+
+typedef struct
+{
+  guint64  address;
+  guint64  start;
+  gsize    size;                    /* 0: not found */
+} Search;
+
+static void
+search_range (gpointer              data,
+              const GpuPoolSegment *segment G_GNUC_UNUSED,
+              guint64               address,
+              gsize                 size G_GNUC_UNUSED,
+              gsize                 requested,
+              GpuPoolState          range_state,
+              gpointer              key G_GNUC_UNUSED)
+{
+  Search *search = data;
+
+  if (range_state != GPU_POOL_ACTIVE || search->address < address
+      || search->address - address >= requested)
+    return;
+
+  search->start = address;
+  search->size = requested;
+}
+
+static void
+search_capture (gpointer pool,
+                gpointer search)
+{
+  _gpu_pool_visit (pool, search_range, search);
+}
+
+static gboolean
+hooks_lookup (gpointer  data,
+              guint64   address,
+              guint64  *start,
+              gsize    *size)
+{
+  GpuPoolHooksState *state = data;
+  GpuPoolHooksShard *shard = get_shard (state, address);
+  Search search = { .address = address, .start = address };
+  GpuMemoryBlock *block;
+
+  _gpu_pool_lock (&shard->lock);
+  block = g_hash_table_lookup (shard->blocks, GSIZE_TO_POINTER (address));
+  if (block != NULL)
+    search.size = _gpu_pool_block_get_size (block);
+  _gpu_pool_unlock (&shard->lock);
+
+  /* First the memory of captures: in the pool itself it is part of a larger block. */
+  if (search.size == 0)
+    _gpu_pool_captures_visit (state, search_capture, &search);
+  if (search.size == 0)
+    _gpu_pool_visit (state->owner->blocks, search_range, &search);
+
+  if (start != NULL)
+    *start = search.start;
+  if (size != NULL)
+    *size = search.size;
+
+  return search.size != 0;
+}
+
+static void
+hooks_end_stream (gpointer data,
+                  gpointer handle)
+{
+  GpuPoolHooksState *state = data;
+
+  if ((guintptr) handle > GPU_STREAM_HANDLE_PER_THREAD)
+    forget_stream (state, handle, FALSE);
+}
+
+static guint64
+hooks_get_figure (gpointer    data,
+                  const char *name)
+{
+  GpuPoolHooksState *state = data;
+  GpuPoolStats stats;
+
+  _gpu_pool_core_get_stats (state->owner->core, &stats);
+
+  for (guint i = 0; i < GPU_POOL_N_FIGURES; i++)
+    if (g_strcmp0 (_gpu_pool_figures[i].name, name) == 0)
+      return _gpu_pool_stats_get (&stats, i);
+
+  return 0;
+}
+
+static void
+hooks_trim (gpointer data,
+            guint64  keep)
+{
+  GpuPoolHooksState *state = data;
+
+  _gpu_pool_captures_collect (state);
+  gpu_memory_pool_trim (state->owner, keep);
+}
+
+/* --- creating and freeing ---------------------------------------------------------------- */
+
+static GpuPoolHooksState *
+state_new (GpuMemoryPool *pool)
+{
+  GpuPoolHooksState *state = g_new0 (GpuPoolHooksState, 1);
+
+  state->owner = pool;
+  state->generation = new_generation ();
+  state->table = (GpuPoolHooks) {
+    .version = GPU_POOL_HOOKS_VERSION,
+    .pool = state,
+    .alloc = hooks_alloc,
+    .free = hooks_free,
+    .add_stream = hooks_add_stream,
+    .lookup = hooks_lookup,
+    .end_stream = hooks_end_stream,
+    .begin_capture = _gpu_pool_captures_begin,
+    .end_capture = _gpu_pool_captures_end,
+    .release_capture = _gpu_pool_captures_release,
+    .get_figure = hooks_get_figure,
+    .trim = hooks_trim
+  };
+
+  _gpu_pool_lock_init (&state->lock);
+  g_mutex_init (&state->visit_lock);
+  state->streams = g_hash_table_new_full (NULL, NULL, NULL, stream_free);
+  state->ended = g_ptr_array_new_with_free_func (g_object_unref);
+  state->captures = g_ptr_array_new ();
+  state->drained = g_ptr_array_new ();
+
+  for (guint i = 0; i < GPU_POOL_HOOKS_SHARDS; i++)
+    {
+      _gpu_pool_lock_init (&state->shards[i].lock);
+      state->shards[i].blocks = g_hash_table_new (NULL, NULL);
+    }
+
+  return state;
+}
+
+GpuPoolHooks *
+_gpu_memory_pool_get_hooks (GpuMemoryPool *pool)
+{
+  if (pool->blocks == NULL)
+    return NULL;
+
+  g_mutex_lock (&pool->lock);
+  if (pool->hooks == NULL)
+    pool->hooks = state_new (pool);
+  g_mutex_unlock (&pool->lock);
+
+  return &pool->hooks->table;
+}
+
+static void
+forget_timeline (gpointer key G_GNUC_UNUSED,
+                 gpointer value,
+                 gpointer data G_GNUC_UNUSED)
+{
+  _gpu_pool_set_may_capture (((GpuPoolHooksStream *) value)->timeline, FALSE);
+}
+
+/* Frees the memory that the caller has not freed, as when the last reference to a block is
+ * dropped. */
+static void
+free_blocks (GpuPoolHooksState *state,
+             GpuPoolHooksShard *shard)
+{
+  GHashTableIter iter;
+  gpointer block;
+
+  g_hash_table_iter_init (&iter, shard->blocks);
+  while (g_hash_table_iter_next (&iter, NULL, &block))
+    {
+      if (is_private (state, block))
+        _gpu_pool_capture_free (block, NULL);
+      else
+        gpu_memory_block_unref (block);
+    }
+
+  g_hash_table_unref (shard->blocks);
+  _gpu_pool_lock_clear (&shard->lock);
+}
+
+void
+_gpu_memory_pool_free_hooks (GpuMemoryPool *pool)
+{
+  GpuPoolHooksState *state = g_steal_pointer (&pool->hooks);
+
+  if (state == NULL)
+    return;
+
+  for (guint i = 0; i < GPU_POOL_HOOKS_SHARDS; i++)
+    free_blocks (state, &state->shards[i]);
+
+  g_hash_table_foreach (state->streams, forget_timeline, NULL);
+  _gpu_pool_captures_clear (state);
+  drop_ended (state);
+  g_hash_table_unref (state->streams);
+  g_ptr_array_unref (state->ended);
+  g_ptr_array_unref (state->captures);
+  g_ptr_array_unref (state->drained);
+  g_mutex_clear (&state->visit_lock);
+  _gpu_pool_lock_clear (&state->lock);
+  g_free (state);
+}

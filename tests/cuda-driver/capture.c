@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Captures of streams into graphs: which calls the driver refuses meanwhile, and user objects. The
+ * stand-in captures no work. */
+#include "config.h"
+
+#include <string.h>
+
+#include "driver.h"
+
+struct CUgraph_st
+{
+  Object     object;
+  GPtrArray *users;                 /* of UserObject */
+};
+
+typedef struct CUuserObject_st
+{
+  Object    object;
+  guint     refs;
+  CUhostFn  destroy;
+  void     *data;
+} UserObject;
+
+static guint n_capturing;
+static guint n_global;              /* those that began with CU_STREAM_CAPTURE_MODE_GLOBAL */
+static guint64 last_capture;
+static __thread CUstreamCaptureMode mode_of_thread;
+
+/* The driver refuses these calls, and invalidates the capture. The stand-in reports misuse. */
+static gboolean
+is_unsafe (CallFunction function)
+{
+  static const char *const names[] = { "cuMemAlloc", "cuMemFree", "cuMemCreate", "cuMemMap",
+                                       "cuEventQuery", "cuEventSynchronize", "cuCtxSynchronize",
+                                       "cuStreamQuery", "cuStreamSynchronize" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    if (strcmp (call_names[function], names[i]) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+CUresult
+capture_check (CallFunction function)
+{
+  if (n_capturing == 0)
+    return CUDA_SUCCESS;
+  if (function == CALL_cuMemUnmap)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "memory is unmapped during a capture");
+  if (n_global > 0 && mode_of_thread != CU_STREAM_CAPTURE_MODE_RELAXED && is_unsafe (function))
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the call invalidates a capture");
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode), (mode))
+{
+  CUstreamCaptureMode old = mode_of_thread;
+
+  if (*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
+  mode_of_thread = *mode;
+  *mode = old;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handle, mode))
+{
+  Stream *stream;
+
+  TRY (stream_resolve_any (handle, &stream));
+  if (stream->is_legacy || stream->capture != 0)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  stream->capture = ++last_capture;
+  stream->capture_mode = mode;
+  stream->graph = object_new (sizeof (Graph), OBJECT_GRAPH, stream->object.context);
+  stream->graph->users = g_ptr_array_new ();
+  n_capturing++;
+  n_global += mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuStreamEndCapture, (CUstream handle, CUgraph *graph), (handle, graph))
+{
+  Stream *stream;
+
+  TRY (stream_resolve_any (handle, &stream));
+  if (stream->capture == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  stream->capture = 0;
+  n_capturing--;
+  n_global -= stream->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  *graph = g_steal_pointer (&stream->graph);
+  return CUDA_SUCCESS;
+}
+
+static CUstreamCaptureStatus
+get_status (Stream *stream)
+{
+  return stream->capture != 0 ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+ENTRY (cuStreamIsCapturing, (CUstream handle, CUstreamCaptureStatus *status), (handle, status))
+{
+  Stream *stream;
+
+  TRY (stream_resolve_any (handle, &stream));
+  *status = get_status (stream);
+  return CUDA_SUCCESS;
+}
+
+ENTRY_REVISED (cuStreamGetCaptureInfo_v2,
+               (CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                const CUgraphNode **dependencies, size_t *n_dependencies),
+               (handle, status, id, graph, dependencies, n_dependencies))
+{
+  Stream *stream;
+
+  TRY (stream_resolve_any (handle, &stream));
+  *status = get_status (stream);
+  if (id != NULL)
+    *id = stream->capture;
+  if (graph != NULL)
+    *graph = stream->graph;
+  if (dependencies != NULL)
+    *dependencies = NULL;
+  if (n_dependencies != NULL)
+    *n_dependencies = 0;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuUserObjectCreate,
+       (CUuserObject *object, void *data, CUhostFn destroy, unsigned int n_references,
+        unsigned int flags),
+       (object, data, destroy, n_references, flags))
+{
+  if (destroy == NULL || n_references == 0 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+    return CUDA_ERROR_INVALID_VALUE;
+  *object = object_new (sizeof (UserObject), OBJECT_USER, NULL);
+  (*object)->refs = n_references;
+  (*object)->destroy = destroy;
+  (*object)->data = data;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuGraphRetainUserObject,
+       (CUgraph graph, CUuserObject object, unsigned int n_references, unsigned int flags),
+       (graph, object, n_references, flags))
+{
+  TRY (object_check (graph, OBJECT_GRAPH));
+  TRY (object_check (object, OBJECT_USER));
+  if (n_references != 1)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_GRAPH_USER_OBJECT_MOVE)
+    object->refs++;
+  g_ptr_array_add (graph->users, object);
+  return CUDA_SUCCESS;
+}
+
+static void
+drop_user (UserObject *user)
+{
+  if (--user->refs > 0)
+    return;
+  call_forbid (TRUE);
+  user->destroy (user->data);
+  call_forbid (FALSE);
+  object_kill (user);
+}
+
+ENTRY (cuGraphDestroy, (CUgraph graph), (graph))
+{
+  TRY (object_check (graph, OBJECT_GRAPH));
+  for (guint i = 0; i < graph->users->len; i++)
+    drop_user (graph->users->pdata[i]);
+  g_clear_pointer (&graph->users, g_ptr_array_unref);
+  object_kill (graph);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory of captured graphs. While a stream is capturing, the pool makes no call that the driver
+ * refuses, on which the stand-in ends the program, and no other request gets memory of the graph
+ * before the graph is destroyed. */
+#include "config.h"
+
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#include "gpumem/cuda/driver/gpu-cuda-types.h"
+#endif
+#include "test-pool-util.h"
+
+#ifdef HAVE_CUDA
+
+#define MIB    ((gsize) 1 << 20)
+#define NUMBER 77                   /* of an announced capture */
+
+typedef struct
+{
+  CUresult (*begin)         (CUstream stream, CUstreamCaptureMode mode);
+  CUresult (*end)           (CUstream stream, CUgraph *graph);
+  CUresult (*destroy_graph) (CUgraph graph);
+} Driver;
+
+typedef struct
+{
+  Driver         driver;
+  GpuContext    *context;
+  GpuMemoryPool *pool;
+  GpuPoolHooks  *hooks;
+  GpuStream     *stream, *other;
+  gpointer       a, b;              /* the driver's handles */
+} Captured;
+
+static gboolean
+setup (Captured *captured, TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  Driver driver = { NULL, };
+
+  *captured = (Captured) { .context = fixture->context };
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return FALSE;
+
+  driver.begin = gpumem_cuda_driver_symbol ("cuStreamBeginCapture_v2");
+  driver.end = gpumem_cuda_driver_symbol ("cuStreamEndCapture");
+  driver.destroy_graph = gpumem_cuda_driver_symbol ("cuGraphDestroy");
+  if (driver.begin == NULL || driver.end == NULL || driver.destroy_graph == NULL)
+    {
+      g_test_skip ("the driver does not capture streams");
+      return FALSE;
+    }
+
+  captured->driver = driver;
+  captured->pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE,
+                                        GPU_MEMORY_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  g_object_get (captured->pool, "hooks", &captured->hooks, NULL);
+  captured->stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  captured->other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  captured->a = (gpointer) (gsize) gpu_stream_get_native_handle (captured->stream);
+  captured->b = (gpointer) (gsize) gpu_stream_get_native_handle (captured->other);
+  test_assert_ok (gpu_context_push_current (fixture->context, &error), error);
+
+  return TRUE;
+}
+
+static guint64
+get_figure (Captured *captured, const char *name)
+{
+  return captured->hooks->get_figure (captured->hooks->pool, name);
+}
+
+/* A trim records the fences that show that the work has completed; the next one frees. */
+static void
+trim_all (Captured *captured)
+{
+  captured->hooks->trim (captured->hooks->pool, 0);
+  test_synchronize (captured->stream);
+  test_synchronize (captured->other);
+  captured->hooks->trim (captured->hooks->pool, 0);
+}
+
+static void
+teardown (Captured *captured)
+{
+  trim_all (captured);
+  g_assert_cmpuint (get_figure (captured, "active-blocks"), ==, 0);
+  g_assert_cmpuint (get_figure (captured, "managed-bytes"), ==, 0);
+  captured->hooks->end_stream (captured->hooks->pool, captured->a);
+  captured->hooks->end_stream (captured->hooks->pool, captured->b);
+  g_clear_object (&captured->pool);
+  g_clear_object (&captured->stream);
+  g_clear_object (&captured->other);
+  gpu_context_pop_current (captured->context, NULL);
+}
+
+static guint64
+take (Captured *captured, gsize size, gpointer stream)
+{
+  g_autoptr (GError) error = NULL;
+  guint64 address = captured->hooks->alloc (captured->hooks->pool, size, stream, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (address, !=, 0);
+  return address;
+}
+
+static void
+drop (Captured *captured, guint64 address, gpointer stream)
+{
+  g_assert_true (captured->hooks->free (captured->hooks->pool, address, stream));
+}
+
+static void
+begin (Captured *captured)
+{
+  g_assert_cmpuint (captured->driver.begin (captured->a, CU_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
+}
+
+static CUgraph
+end (Captured *captured)
+{
+  CUgraph graph = NULL;
+
+  g_assert_cmpuint (captured->driver.end (captured->a, &graph), ==, 0);
+  g_assert_nonnull (graph);
+  return graph;
+}
+
+/* Takes much memory on the other stream. None of it lies in [@address, @address + @size). */
+static void
+check_private (Captured *captured, guint64 address, gsize size)
+{
+  guint64 taken[20];
+
+  for (guint i = 0; i < G_N_ELEMENTS (taken); i++)
+    {
+      taken[i] = take (captured, size, captured->b);
+      g_assert_true (taken[i] >= address + size || taken[i] + size <= address);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (taken); i++)
+    drop (captured, taken[i], captured->b);
+}
+
+/* --- a capture that the pool detects ---------------------------------------------------------- */
+
+static void
+test_detected (TestFixture *fixture)
+{
+  guint64 address, kept, start;
+  gsize size;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  begin (&captured);
+  address = take (&captured, MIB, captured.a);
+  drop (&captured, address, captured.a);
+  /* The graph runs its work in order, so it can reuse its own memory. */
+  kept = take (&captured, MIB, captured.a);
+  g_assert_cmpuint (kept, ==, address);
+  g_assert_true (captured.hooks->lookup (captured.hooks->pool, kept + 1000, &start, &size));
+  g_assert_cmpuint (start, ==, kept);
+  g_assert_cmpuint (size, ==, MIB);
+  check_private (&captured, kept, MIB);
+  captured.hooks->trim (captured.hooks->pool, 0);
+  graph = end (&captured);
+
+  check_private (&captured, kept, MIB);
+  drop (&captured, kept, captured.a);
+  trim_all (&captured);
+  check_private (&captured, kept, MIB);
+  trim_all (&captured);
+  g_assert_cmpuint (get_figure (&captured, "managed-bytes"), >=, MIB);
+
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  teardown (&captured);
+}
+
+/* The memory outlives the graph if the program has not freed it. */
+static void
+test_kept (TestFixture *fixture)
+{
+  guint64 address;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  begin (&captured);
+  address = take (&captured, MIB, captured.a);
+  g_assert_cmpuint (captured.driver.destroy_graph (end (&captured)), ==, 0);
+  trim_all (&captured);
+  check_private (&captured, address, MIB);
+  drop (&captured, address, captured.b);
+  teardown (&captured);
+}
+
+/* --- an announced capture --------------------------------------------------------------------- */
+
+static gboolean
+is_stream (gpointer stream, gpointer data)
+{
+  return stream == data;
+}
+
+static void
+test_announced (TestFixture *fixture)
+{
+  guint64 address, again;
+  g_autoptr (GError) error = NULL;
+  GpuPoolHooks *hooks;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  hooks = captured.hooks;
+  g_assert_false (hooks->end_capture (hooks->pool, NUMBER));
+  g_assert_false (hooks->release_capture (hooks->pool, NUMBER));
+  g_assert_false (hooks->begin_capture (hooks->pool, 0, NULL, NULL, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
+  g_clear_error (&error);
+  test_assert_ok (hooks->begin_capture (hooks->pool, NUMBER, is_stream, captured.a, NULL, &error),
+                  error);
+  g_assert_false (hooks->begin_capture (hooks->pool, NUMBER, NULL, NULL, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "77");
+  g_clear_error (&error);
+
+  begin (&captured);
+  address = take (&captured, MIB, captured.a);
+  check_private (&captured, address, MIB);
+  g_assert_cmpuint (captured.driver.destroy_graph (end (&captured)), ==, 0);
+  g_assert_true (hooks->end_capture (hooks->pool, NUMBER));
+  drop (&captured, address, captured.a);
+
+  /* A second graph with the same number shares the memory. */
+  test_assert_ok (hooks->begin_capture (hooks->pool, NUMBER, is_stream, captured.a, NULL, &error),
+                  error);
+  again = take (&captured, MIB, captured.a);
+  g_assert_cmpuint (again, ==, address);
+  g_assert_true (hooks->end_capture (hooks->pool, NUMBER));
+  trim_all (&captured);
+  check_private (&captured, address, MIB);
+
+  g_assert_true (hooks->release_capture (hooks->pool, NUMBER));
+  g_assert_false (hooks->release_capture (hooks->pool, NUMBER));
+  check_private (&captured, address, MIB);
+  drop (&captured, again, captured.a);
+  teardown (&captured);
+}
+
+/* --- memory that is short meanwhile ----------------------------------------------------------- */
+
+/* The pool can only get memory by a wait for the capturing stream, or by moving memory. */
+static void
+test_short (TestFixture *fixture)
+{
+  guint64 address;
+  g_autoptr (GError) error = NULL;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  gpu_memory_pool_set_limit (captured.pool, 8 * MIB);
+  drop (&captured, take (&captured, 6 * MIB, captured.a), captured.a);
+
+  begin (&captured);
+  g_assert_cmpuint (captured.hooks->alloc (captured.hooks->pool, 5 * MIB, captured.a, &error), ==,
+                    0);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "5242880");
+  g_clear_error (&error);
+  g_assert_cmpuint (captured.hooks->alloc (captured.hooks->pool, 5 * MIB, captured.b, &error), ==,
+                    0);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "5242880");
+  graph = end (&captured);
+
+  address = take (&captured, 7 * MIB, captured.b);
+  drop (&captured, address, captured.b);
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  teardown (&captured);
+}
+
+/* The pool has enough free memory, but would have to move it. */
+static void
+test_moves (TestFixture *fixture)
+{
+  guint64 blocks[3], address;
+  g_autoptr (GError) error = NULL;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  gpu_memory_pool_set_limit (captured.pool, 12 * MIB);
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = take (&captured, 2 * MIB, captured.b);
+  drop (&captured, blocks[0], captured.b);
+  drop (&captured, blocks[2], captured.b);
+
+  begin (&captured);
+  drop (&captured, take (&captured, 512, captured.a), captured.a);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_assert_cmpuint (captured.hooks->alloc (captured.hooks->pool, 6 * MIB, captured.b, &error),
+                        ==, 0);
+      test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "6291456");
+      g_clear_error (&error);
+    }
+  graph = end (&captured);
+
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  trim_all (&captured);
+  address = take (&captured, 8 * MIB, captured.b);
+  drop (&captured, address, captured.b);
+  drop (&captured, blocks[1], captured.b);
+  teardown (&captured);
+}
+
+/* The pool is dropped before the graph. */
+static void
+test_dropped (TestFixture *fixture)
+{
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  begin (&captured);
+  take (&captured, MIB, captured.a);
+  drop (&captured, take (&captured, MIB, captured.a), captured.a);
+  graph = end (&captured);
+  g_clear_object (&captured.pool);
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  g_clear_object (&captured.stream);
+  g_clear_object (&captured.other);
+  gpu_context_pop_current (captured.context, NULL);
+}
+
+#endif
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+#ifdef HAVE_CUDA
+  test_add ("detected", test_detected);
+  test_add ("kept", test_kept);
+  test_add ("announced", test_announced);
+  test_add ("short", test_short);
+  test_add ("moves", test_moves);
+  test_add ("dropped", test_dropped);
+#endif
+
+  return test_run ();
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The functions of a pool for other libraries: addresses and streams of the driver, freed and used
+ * by any thread, under the limits and the counters of the pool. */
+#include "config.h"
+
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#endif
+#include "test-pool-util.h"
+
+#define MIB       ((gsize) 1 << 20)
+#define N_THREADS 4
+
+typedef struct
+{
+  GpuMemoryPool *pool;
+  GpuPoolHooks  *hooks;
+  GpuStream     *first, *second;
+  gpointer       a, b;              /* the driver's handles; NULL on the host */
+} Hooked;
+
+static gpointer
+get_handle (GpuStream *stream)
+{
+  const char *backend = gpu_device_get_backend (gpu_context_get_device (
+                                                  gpu_stream_get_context (stream)));
+
+  return g_str_equal (backend, "host") ? NULL
+                                       : (gpointer) (gsize) gpu_stream_get_native_handle (stream);
+}
+
+/* Skips the test, with a reason, if the memory of pools has no addresses. */
+static gboolean
+setup (Hooked *hooked, TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+
+  *hooked = (Hooked) { NULL, };
+  hooked->pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                      GPU_MEMORY_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  g_object_get (hooked->pool, "hooks", &hooked->hooks, NULL);
+  if (hooked->hooks == NULL)
+    {
+      g_object_unref (hooked->pool);
+      g_test_skip ("memory of pools has no addresses on this device");
+      return FALSE;
+    }
+
+  g_assert_cmpuint (hooked->hooks->version, ==, GPU_POOL_HOOKS_VERSION);
+  hooked->first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  hooked->second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  hooked->a = get_handle (hooked->first);
+  hooked->b = get_handle (hooked->second);
+
+  return TRUE;
+}
+
+static void
+teardown (Hooked *hooked)
+{
+  hooked->hooks->end_stream (hooked->hooks->pool, hooked->a);
+  hooked->hooks->end_stream (hooked->hooks->pool, hooked->b);
+  g_clear_object (&hooked->pool);
+  g_clear_object (&hooked->first);
+  g_clear_object (&hooked->second);
+}
+
+static guint64
+take (Hooked *hooked, gsize size, gpointer stream)
+{
+  g_autoptr (GError) error = NULL;
+  guint64 address = hooked->hooks->alloc (hooked->hooks->pool, size, stream, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (address, !=, 0);
+  return address;
+}
+
+static guint64
+get_figure (Hooked *hooked, const char *name)
+{
+  return hooked->hooks->get_figure (hooked->hooks->pool, name);
+}
+
+/* A trim records the fences that show that the work has completed; the next one frees. */
+static void
+trim_all (Hooked *hooked)
+{
+  hooked->hooks->trim (hooked->hooks->pool, 0);
+  test_synchronize (hooked->first);
+  test_synchronize (hooked->second);
+  hooked->hooks->trim (hooked->hooks->pool, 0);
+  g_assert_cmpuint (get_figure (hooked, "managed-bytes"), ==, 0);
+}
+
+/* Work of another library: the pool does not know the buffer. */
+static GpuBuffer *
+wrap (TestFixture *fixture, guint64 address, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_buffer_new_wrapped (fixture->context, address, size,
+                                              GPU_WRAP_MODE_BORROW, NULL, &error);
+
+  g_assert_no_error (error);
+  return buffer;
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0,
+                                   gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1, &error),
+                  error);
+}
+
+static void
+test_addresses (TestFixture *fixture)
+{
+  guint64 address, start = 1;
+  gsize size = 1;
+  g_autoptr (GError) error = NULL;
+  Hooked hooked;
+
+  if (!setup (&hooked, fixture))
+    return;
+
+  address = take (&hooked, 3 * MIB + 5, hooked.a);
+  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 1);
+  g_assert_cmpuint (get_figure (&hooked, "active-bytes"), ==, 3 * MIB + 5);
+  g_assert_cmpuint (get_figure (&hooked, "no-such-figure"), ==, 0);
+
+  g_assert_true (hooked.hooks->lookup (hooked.hooks->pool, address, &start, &size));
+  g_assert_cmpuint (start, ==, address);
+  g_assert_cmpuint (size, ==, 3 * MIB + 5);
+  g_assert_true (hooked.hooks->lookup (hooked.hooks->pool, address + 3 * MIB, &start, &size));
+  g_assert_cmpuint (start, ==, address);
+  g_assert_cmpuint (size, ==, 3 * MIB + 5);
+  g_assert_false (hooked.hooks->lookup (hooked.hooks->pool, address + 3 * MIB + 5, &start, &size));
+  g_assert_false (hooked.hooks->lookup (hooked.hooks->pool, 4096, NULL, NULL));
+
+  g_assert_false (hooked.hooks->free (hooked.hooks->pool, address + 512, hooked.a));
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.a));
+  g_assert_false (hooked.hooks->free (hooked.hooks->pool, address, hooked.a));
+  g_assert_false (hooked.hooks->lookup (hooked.hooks->pool, address, NULL, NULL));
+  g_assert_false (hooked.hooks->add_stream (hooked.hooks->pool, address, hooked.b, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "add_stream");
+  g_clear_error (&error);
+
+  g_assert_cmpuint (hooked.hooks->alloc (hooked.hooks->pool, 0, hooked.a, &error), ==, 0);
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 0);
+  trim_all (&hooked);
+  teardown (&hooked);
+}
+
+/* The second stream gets memory that the first stream still writes. */
+static void
+check_order (TestFixture *fixture, gboolean by_add_stream)
+{
+  g_autoptr (GpuBuffer) old = NULL;
+  g_autoptr (GpuBuffer) new = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autoptr (GError) error = NULL;
+  TestHold *hold;
+  guint64 address;
+  Hooked hooked;
+
+  if (!test_can_hold (fixture) || !setup (&hooked, fixture))
+    return;
+
+  gpu_memory_pool_set_limit (hooked.pool, 4 * MIB);
+  address = take (&hooked, 3 * MIB, by_add_stream ? hooked.b : hooked.a);
+  old = wrap (fixture, address, 3 * MIB);
+  if (by_add_stream)
+    test_assert_ok (hooked.hooks->add_stream (hooked.hooks->pool, address, hooked.a, &error),
+                    error);
+  hold = test_hold (hooked.first);
+  fill (hooked.first, old, 1);
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address,
+                                     by_add_stream ? hooked.b : hooked.a));
+  test_hold_release (hold);
+
+  address = take (&hooked, 3 * MIB, hooked.b);
+  new = wrap (fixture, address, 3 * MIB);
+  fill (hooked.second, new, 2);
+  test_synchronize (hooked.second);
+  test_synchronize (hooked.first);
+  content = test_content (new);
+  test_assert_value (g_bytes_get_data (content, NULL), 2, 3 * MIB);
+
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+  test_hold_free (hold);
+  g_clear_object (&old);
+  g_clear_object (&new);
+  teardown (&hooked);
+}
+
+static void
+test_order (TestFixture *fixture)
+{
+  check_order (fixture, FALSE);
+}
+
+/* Memory is not reused while an added stream uses it. */
+static void
+check_pending (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  TestHold *hold;
+  guint64 address, other;
+  Hooked hooked;
+
+  if (!test_can_hold (fixture) || !setup (&hooked, fixture))
+    return;
+
+  address = take (&hooked, 3 * MIB, hooked.b);
+  if (hooked.a != NULL)
+    {
+      test_assert_ok (hooked.hooks->add_stream (hooked.hooks->pool, address, hooked.a, &error),
+                      error);
+      hold = test_hold (hooked.first);
+      g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+      other = take (&hooked, 3 * MIB, hooked.b);
+      g_assert_cmpuint (other, !=, address);
+      test_hold_release (hold);
+      test_hold_free (hold);
+      address = other;
+    }
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+  trim_all (&hooked);
+  teardown (&hooked);
+}
+
+static void
+test_added_stream (TestFixture *fixture)
+{
+  check_pending (fixture);
+  check_order (fixture, TRUE);
+}
+
+static gboolean
+free_one (GpuMemoryPool *pool, guint64 requested, gpointer data)
+{
+  GpuPoolHooks *hooks = NULL;
+  guint64 *address = data;
+
+  g_assert_cmpuint (requested, ==, 6 * MIB);
+  g_object_get (pool, "hooks", &hooks, NULL);
+  if (*address == 0 || !hooks->free (hooks->pool, *address, NULL))
+    return FALSE;
+  *address = 0;
+  return TRUE;
+}
+
+static void
+test_limit (TestFixture *fixture)
+{
+  guint64 held, address;
+  g_autoptr (GError) error = NULL;
+  gulong handler;
+  Hooked hooked;
+
+  if (!setup (&hooked, fixture))
+    return;
+
+  gpu_memory_pool_set_limit (hooked.pool, 8 * MIB);
+  held = take (&hooked, 6 * MIB, NULL);
+  g_assert_cmpuint (hooked.hooks->alloc (hooked.hooks->pool, 6 * MIB, NULL, &error), ==, 0);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "6291456");
+
+  handler = g_signal_connect (hooked.pool, "out-of-memory", G_CALLBACK (free_one), &held);
+  address = take (&hooked, 6 * MIB, NULL);
+  g_signal_handler_disconnect (hooked.pool, handler);
+  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 1);
+  g_assert_cmpuint (get_figure (&hooked, "peak-managed-bytes"), <=, 8 * MIB);
+
+  /* The pool frees the rest. */
+  g_assert_cmpuint (address, !=, 0);
+  teardown (&hooked);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  Hooked      *hooked;
+  GAsyncQueue *queue;               /* of addresses that another thread frees */
+  guint        number;
+} Worker;
+
+static gpointer
+work (gpointer data)
+{
+  Worker *worker = data;
+  Hooked *hooked = worker->hooked;
+  gpointer stream = worker->number % 2 == 0 ? hooked->a : hooked->b;
+
+  for (guint i = 0; i < 3000; i++)
+    {
+      gsize size = 1 + (i * 7919 + worker->number * 104729) % (i % 50 == 0 ? 3 * MIB : 20000);
+      guint64 address = take (hooked, size, stream), start;
+      gsize found;
+      gpointer other;
+
+      g_assert_true (hooked->hooks->lookup (hooked->hooks->pool, address, &start, &found));
+      g_assert_cmpuint (start, ==, address);
+      g_assert_cmpuint (found, ==, size);
+      g_async_queue_push (worker->queue, GSIZE_TO_POINTER (address));
+      other = i >= 20 ? g_async_queue_try_pop (worker->queue) : NULL;
+      if (other != NULL)
+        g_assert_true (hooked->hooks->free (hooked->hooks->pool, GPOINTER_TO_SIZE (other),
+                                            stream));
+    }
+
+  return NULL;
+}
+
+/* Memory is freed on other threads and streams than it was allocated on. */
+static void
+test_threads (TestFixture *fixture)
+{
+  g_autoptr (GAsyncQueue) queue = g_async_queue_new ();
+  GThread *threads[N_THREADS];
+  Worker workers[N_THREADS];
+  gpointer address;
+  Hooked hooked;
+
+  if (!setup (&hooked, fixture))
+    return;
+
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      workers[i] = (Worker) { &hooked, queue, i };
+      threads[i] = g_thread_new ("hooks", work, &workers[i]);
+    }
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+
+  while ((address = g_async_queue_try_pop (queue)) != NULL)
+    g_assert_true (hooked.hooks->free (hooked.hooks->pool, GPOINTER_TO_SIZE (address), hooked.a));
+  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 0);
+  g_assert_cmpuint (get_figure (&hooked, "active-bytes"), ==, 0);
+  trim_all (&hooked);
+  teardown (&hooked);
+}
+
+/* --- ended streams ---------------------------------------------------------------------------- */
+
+static void
+test_ended (TestFixture *fixture)
+{
+  guint64 address;
+  Hooked hooked;
+
+  if (!setup (&hooked, fixture))
+    return;
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      gpointer handle = get_handle (stream);
+
+      address = take (&hooked, 3 * MIB, handle);
+      g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, handle));
+      test_synchronize (stream);
+      hooked.hooks->end_stream (hooked.hooks->pool, handle);
+      hooked.hooks->end_stream (hooked.hooks->pool, handle);
+    }
+
+  address = take (&hooked, 3 * MIB, hooked.a);
+  g_assert_cmpuint (get_figure (&hooked, "managed-bytes"), <, 20 * MIB);
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.a));
+  teardown (&hooked);
+}
+
+/* The driver gives the handle of a destroyed stream to a new stream. */
+static void
+test_reused_handle (TestFixture *fixture)
+{
+#ifdef HAVE_CUDA
+  g_autoptr (GpuBuffer) old = NULL;
+  g_autoptr (GpuBuffer) new = NULL;
+  g_autoptr (GBytes) content = NULL;
+  TestHold *hold;
+  guint64 address;
+  guint64 n_waits;
+  Hooked hooked;
+
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_renew_stream") == NULL
+      || !test_is_cuda (fixture, 0))
+    {
+      g_test_skip ("only the stand-in can reuse the handle of a stream");
+      return;
+    }
+  if (!test_can_hold (fixture) || !setup (&hooked, fixture))
+    return;
+
+  gpu_memory_pool_set_limit (hooked.pool, 4 * MIB);
+  address = take (&hooked, 3 * MIB, hooked.a);
+  old = wrap (fixture, address, 3 * MIB);
+  hold = test_hold (hooked.first);
+  fill (hooked.first, old, 1);
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.a));
+  test_hold_release (hold);
+  GPUMEM_CUDA_DRIVER (renew_stream) ((gsize) hooked.a);
+  n_waits = GPUMEM_CUDA_DRIVER (get_count) ("cuCtxSynchronize");
+
+  address = take (&hooked, 3 * MIB, hooked.a);
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuCtxSynchronize"), ==, n_waits + 1);
+  new = wrap (fixture, address, 3 * MIB);
+  fill (hooked.second, new, 2);
+  test_synchronize (hooked.second);
+  test_synchronize (hooked.first);
+  content = test_content (new);
+  test_assert_value (g_bytes_get_data (content, NULL), 2, 3 * MIB);
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+  test_hold_free (hold);
+  g_clear_object (&old);
+  g_clear_object (&new);
+  teardown (&hooked);
+#else
+  g_test_skip ("built without CUDA");
+#endif
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("addresses", test_addresses);
+  test_add ("order", test_order);
+  test_add ("added-stream", test_added_stream);
+  test_add ("limit", test_limit);
+  test_add ("threads", test_threads);
+  test_add ("ended", test_ended);
+  test_add ("reused-handle", test_reused_handle);
+
+  return test_run ();
+}
