@@ -151,6 +151,17 @@ def fast_module(folder):
                      extra_link_args=library_flags("--libs"))
 
 
+def allocators_module():
+    """A shared object that gpumem/allocators.py loads. It is no module, and needs no Python."""
+    return Extension("gpumem._allocators",
+                     sources=sorted(glob.glob("bindings/python/allocators/*.c")),
+                     depends=sorted(glob.glob("bindings/python/allocators/*.h")),
+                     include_dirs=["bindings/python/allocators"],
+                     extra_compile_args=[*library_flags("--cflags"), "-fvisibility=hidden",
+                                         "-fexceptions", '-DG_LOG_DOMAIN="gpumem"'],
+                     extra_link_args=[*library_flags("--libs"), "-ldl"])
+
+
 class BuildPython(build_py):
     """Also the types, the bundle, and the line that makes the typelib known."""
 
@@ -186,9 +197,9 @@ def version():
 with tempfile.TemporaryDirectory() as folder:
     setup(version=version(),
           package_dir={"": "bindings/python"},
-          packages=["gi.overrides"],
+          packages=["gi.overrides", "gpumem"],
           py_modules=["gpumem_pytest"],
           ext_modules=([] if "sdist" in sys.argv or "egg_info" in sys.argv
-                       else [fast_module(folder)]),
+                       else [fast_module(folder), allocators_module()]),
           cmdclass={"build_py": BuildPython},
           options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}})

@@ -1292,6 +1292,13 @@ class Stream(AsyncStream, Gpu.Stream):
     def __hash__(self):
         return self.hash()
 
+    def __cuda_stream__(self):
+        """The protocol by which other CUDA libraries take this stream: the version of the protocol
+        and the native handle. Raises TypeError for a stream of another back end."""
+        if self.device.backend != "cuda":
+            raise TypeError(f"{self} is not a CUDA stream")
+        return 0, self.get_native_handle()
+
     _is_fast = False    # whether the C module handles a call first, and this class only the rest
 
     def write(self, destination, data, offset=0, copy=True):

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""An adaptor for each library. A library is only imported when its adaptor is called."""
+
+import ctypes
+import inspect
+import sys
+
+# The hooks of PyTorch's CUDAPluggableAllocator, by method. Older versions lack some of them.
+TORCH_HOOKS = (
+    (("set_init_fn",), "init"),
+    (("set_reset_fn",), "reset"),
+    (("set_memory_fraction_fn",), "set_memory_fraction"),
+    (("set_base_alloc_fn",), "get_base"),
+    (("set_record_stream_fn",), "record_stream"),
+    (("set_begin_allocate_to_pool", "set_begin_allocate_to_pool_fn"), "begin_allocate_to_pool"),
+    (("set_end_allocate_to_pool_fn",), "end_allocate_to_pool"),
+    (("set_release_pool", "set_release_pool_fn"), "release_pool"),
+)
+
+# Streams that an adaptor keeps alive for each device. For more streams, it forgets the oldest.
+MOST_STREAMS = 256
+
+MODULES = {"torch": ("torch",), "cupy": ("cupy",), "numba": ("numba.cuda",), "rmm": ("rmm",),
+           "cuda.core": ("cuda.core", "cuda.core.experimental")}
+
+
+def is_imported(name):
+    return any(module in sys.modules for module in MODULES[name])
+
+
+def _get_pool(device):
+    from . import allocators
+    return allocators.DevicePool(device)
+
+
+def _to_handle(stream):
+    """The handle of a stream of any library, as an int; 0 is the default stream."""
+    if stream is None:
+        return 0
+    if isinstance(stream, int):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for name in ("ptr", "cuda_stream", "handle", "value"):
+        value = getattr(stream, name, None)
+        if value is not None:
+            value = value() if callable(value) else value
+            return int(getattr(value, "value", value) or 0)
+    raise TypeError(f"{type(stream).__name__} is not a CUDA stream")
+
+
+class Streams:
+    """Keeps the streams that the pool uses: a library may destroy a stream with its object."""
+
+    def __init__(self, pool):
+        self.pool, self.kept = pool, {}
+
+    def use(self, stream):
+        handle = _to_handle(stream)
+        if handle > 2 and handle not in self.kept:
+            while len(self.kept) >= MOST_STREAMS:
+                oldest = next(iter(self.kept))
+                self.pool.end_stream(oldest)
+                del self.kept[oldest]
+            self.kept[handle] = stream
+        return handle
+
+
+class Blocks:
+    """Memory for a library that does not pass the stream of the allocation to its free function."""
+
+    def __init__(self, device):
+        self.pool = _get_pool(device)
+        self.streams = Streams(self.pool)
+        self.handles = {}
+
+    def alloc(self, size, stream):
+        handle = self.streams.use(stream)
+        address = self.pool.alloc(size, handle)
+        if address:
+            self.handles[address] = handle
+        return address
+
+    def free(self, address, stream=None):
+        handle = self.handles.pop(address, 0)
+        if address:
+            self.pool.free(address, handle if stream is None else self.streams.use(stream))
+
+
+# --- PyTorch ------------------------------------------------------------------------------------
+
+
+def _make_torch_allocator(path):
+    import torch
+
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "gpumem_torch_alloc",
+                                                         "gpumem_torch_free")
+    library, native = ctypes.CDLL(path), allocator.allocator()
+    for methods, name in TORCH_HOOKS:
+        for method in methods:
+            if hasattr(native, method):
+                function = getattr(library, f"gpumem_torch_{name}")
+                getattr(native, method)(ctypes.cast(function, ctypes.c_void_p).value)
+                break
+    return allocator
+
+
+_torch_allocator = None
+
+
+def install_torch(path, device):
+    global _torch_allocator
+    import torch
+
+    if _torch_allocator is not None:
+        return
+    allocator = _make_torch_allocator(path)
+    try:
+        torch.cuda.memory.change_current_allocator(allocator)
+    except RuntimeError as error:
+        raise RuntimeError("PyTorch has allocated CUDA memory already: call install() earlier, or "
+                           "use torch_mem_pool()") from error
+    _torch_allocator = allocator
+
+
+def make_mem_pool(path):
+    import torch
+
+    return torch.cuda.MemPool(_make_torch_allocator(path).allocator())
+
+
+# --- CuPy ---------------------------------------------------------------------------------------
+
+
+def install_cupy(path, device):
+    import cupy
+
+    blocks = {}
+
+    def get_blocks(ordinal):
+        if ordinal not in blocks:
+            blocks[ordinal] = Blocks(ordinal)
+        return blocks[ordinal]
+
+    def malloc(size, ordinal):
+        from . import allocators
+        try:
+            return get_blocks(ordinal).alloc(size, cupy.cuda.get_current_stream())
+        except allocators.OutOfMemory as error:
+            raise _make_cupy_error(cupy, size, ordinal) from error
+
+    def free(address, ordinal):
+        get_blocks(ordinal).free(address)
+
+    cupy.cuda.set_allocator(cupy.cuda.PythonFunctionAllocator(malloc, free).malloc)
+
+
+def _make_cupy_error(cupy, size, ordinal):
+    from . import allocators
+    held = allocators.Installed(allocators._load(), ordinal, allocators._pools.get(ordinal), ())
+    return cupy.cuda.memory.OutOfMemoryError(size, held.statistics["managed-bytes"], held.limit)
+
+
+# --- Numba --------------------------------------------------------------------------------------
+
+
+def _to_numba_pointer(address):
+    try:
+        from cuda.bindings.driver import CUdeviceptr
+    except ImportError:
+        return ctypes.c_uint64(address)
+    from numba.cuda.cudadrv import driver
+    if getattr(driver, "USE_NV_BINDING", True):
+        return CUdeviceptr(address)
+    return ctypes.c_uint64(address)
+
+
+def _make_numba_error(message):
+    from numba.cuda.cudadrv import driver
+    return driver.CudaAPIError(2, f"CUDA_ERROR_OUT_OF_MEMORY: {message}")
+
+
+def install_numba(path, device):
+    """Numba passes no streams: memory is allocated and freed on the legacy default stream, which is
+    ordered with all streams that Numba creates."""
+    from numba import cuda
+
+    class Manager(cuda.HostOnlyCUDAMemoryManager):
+        interface_version = 1
+
+        def __init__(self, context):
+            super().__init__(context=context)
+            self.ordinal = getattr(context.device, "id", device)
+
+        def initialize(self):
+            pass
+
+        def memalloc(self, size):
+            from . import allocators
+            pool = _get_pool(self.ordinal)
+            try:
+                address = pool.alloc(size, 0)
+            except allocators.OutOfMemory as error:
+                raise _make_numba_error(error) from error
+            arguments = {"pointer": _to_numba_pointer(address), "size": size,
+                         "finalizer": lambda: pool.free(address, 0)}
+            if "context" in inspect.signature(cuda.MemoryPointer.__init__).parameters:
+                arguments["context"] = self.context
+            return cuda.MemoryPointer(**arguments)
+
+        def get_memory_info(self):
+            free, total = _get_pool(self.ordinal).get_memory()
+            return cuda.MemoryInfo(free=free, total=total)
+
+        def get_ipc_handle(self, memory):
+            raise NotImplementedError("memory of a pool is not shared with other processes")
+
+    cuda.set_memory_manager(Manager)
+
+
+# --- RMM ----------------------------------------------------------------------------------------
+
+
+def install_rmm(path, device):
+    import rmm
+
+    pool = _get_pool(device)
+
+    def allocate(size, stream=None):
+        return pool.alloc(size, _to_handle(stream))
+
+    def deallocate(address, size, stream=None):
+        if address:
+            pool.free(address, _to_handle(stream))
+
+    rmm.mr.set_per_device_resource(device, rmm.mr.CallbackMemoryResource(allocate, deallocate))
+
+
+# --- cuda.core ----------------------------------------------------------------------------------
+
+
+def _import_cuda_core():
+    try:
+        import cuda.core as core
+        if hasattr(core, "Device"):
+            return core
+    except ImportError:
+        pass
+    import cuda.core.experimental as core
+    return core
+
+
+def _make_cuda_core_error(message):
+    for module in ("cuda.core._utils.cuda_utils", "cuda.core.experimental._utils.cuda_utils"):
+        try:
+            return __import__(module, fromlist=["CUDAError"]).CUDAError(
+                f"CUDA_ERROR_OUT_OF_MEMORY: {message}")
+        except (ImportError, AttributeError):
+            continue
+    return MemoryError(message)
+
+
+def install_cuda_core(path, device):
+    core = _import_cuda_core()
+    base = getattr(core, "MemoryResource", None)
+    if base is None:
+        from cuda.core.experimental._memory import MemoryResource as base
+
+    class Resource(base):
+        def __init__(self):
+            self.blocks = Blocks(device)
+
+        def allocate(self, size, stream=None, **options):
+            from . import allocators
+            try:
+                address = self.blocks.alloc(size, stream)
+            except allocators.OutOfMemory as error:
+                raise _make_cuda_core_error(error) from error
+            return core.Buffer.from_handle(address, size, mr=self)
+
+        def deallocate(self, ptr, size, stream=None, **options):
+            self.blocks.free(int(ptr), stream)
+
+        @property
+        def is_device_accessible(self):
+            return True
+
+        @property
+        def is_host_accessible(self):
+            return False
+
+        @property
+        def device_id(self):
+            return device
+
+    core.Device(device).memory_resource = Resource()
+
+
+ADAPTORS = {"torch": install_torch, "cupy": install_cupy, "numba": install_numba,
+            "rmm": install_rmm, "cuda.core": install_cuda_core}
