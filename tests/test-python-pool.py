@@ -451,27 +451,6 @@ def test_out_of_memory(fixture):
         check_out_of_memory(fixture, pool)
 
 
-def test_handler_raises(fixture):
-    """An exception in a handler is reported, and the handler counts as unsuccessful."""
-    pool = Gpu.MemoryPool(fixture.context)
-    pool.limit = 1 << 20
-    raised = []
-    before = sys.excepthook
-    sys.excepthook = lambda kind, error, trace: raised.append(kind)
-
-    def fail(*args):
-        raise KeyError("no room")
-
-    try:
-        pool.connect("out-of-memory", fail)
-        with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY):
-            pool(64 << 20)
-    finally:
-        sys.excepthook = before
-        sys.last_traceback = sys.last_value = sys.last_exc = None
-    equal(set(raised), {KeyError})
-
-
 def work(pool, stream, seed, failures):
     """Allocates, writes, reads and drops buffers. Some of them are in reference cycles, which the
     garbage collector frees on any thread."""

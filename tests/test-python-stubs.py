@@ -80,7 +80,8 @@ def runtime_names(found):
             names |= {name for name in vars(one) if not name.startswith("_")}
     # The stubs inherit these three names from GObject.Object, even if the override replaces them to
     # check values.
-    return names - {"props", "set_properties", "set_property"}
+    return names - {"connect", "connect_after", "connect_object", "connect_object_after", "props",
+                    "set_properties", "set_property"}
 
 
 def has_member(found, name):

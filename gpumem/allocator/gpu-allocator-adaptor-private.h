@@ -92,7 +92,5 @@ GpuMemory *_gpu_adaptor_alloc      (GpuAllocatorAdaptor  *adaptor,
                                     gsize                 size,
                                     GpuStream            *stream,
                                     GError              **error);
-/* Returns whether the request that failed with @error may succeed after other memory is freed. */
-gboolean   _gpu_error_is_out_of_memory (const GError *error);
 
 G_END_DECLS

@@ -217,13 +217,6 @@ _gpu_adaptor_set_uint64 (gpointer adaptor,
   return value != old;
 }
 
-gboolean
-_gpu_error_is_out_of_memory (const GError *error)
-{
-  return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
-         || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
-}
-
 GpuMemory *
 _gpu_adaptor_alloc (GpuAllocatorAdaptor  *adaptor,
                     gsize                 size,

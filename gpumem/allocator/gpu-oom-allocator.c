@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/allocator/gpu-allocator-adaptor-private.h"
+#include "gpumem/base/gpu-error-private.h"
 
 /**
  * SECTION:gpu-oom-allocator

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
+
 #include <gpumem/gpumem.h>
 
 /**
@@ -32,4 +34,11 @@ gpu_error_quark (void)
   /* G_DEFINE_QUARK() is not used, because several threads may write its static variable at the same
    * time, which is a data race. */
   return g_quark_from_static_string ("gpu-error-quark");
+}
+
+gboolean
+_gpu_error_is_out_of_memory (const GError *error)
+{
+  return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+         || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
 }

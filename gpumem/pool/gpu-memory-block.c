@@ -3,6 +3,7 @@
 
 #include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-attributes-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/pool/core/gpu-pool-node.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
@@ -519,7 +520,7 @@ record_blocks (GpuPoolCore            *core,
                                sizes[i], timeline);
     }
 
-  if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+  if (_gpu_error_is_out_of_memory (failure))
     _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, total, timeline);
 }
 

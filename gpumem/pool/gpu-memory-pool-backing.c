@@ -8,6 +8,7 @@
 #include "gpumem/allocator/gpu-allocator.h"
 #include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -644,7 +645,7 @@ alloc_recorded (GpuPoolCore  *core,
   if (suballocation != NULL)
     _gpu_pool_core_record (core, GPU_POOL_ALLOC, get_suballocation_address (core, suballocation),
                            size, timeline);
-  else if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+  else if (_gpu_error_is_out_of_memory (failure))
     _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, size, timeline);
 
   if (failure != NULL)

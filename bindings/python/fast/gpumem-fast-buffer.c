@@ -228,6 +228,8 @@ buffer_read (PyObject         *self,
   return data;
 }
 
+GPU_FAST_DEFINE_FRAMED (buffer_read)
+
 static PyObject *
 buffer_read_into (PyObject         *self,
                   PyObject *const  *args,
@@ -259,6 +261,8 @@ buffer_read_into (PyObject         *self,
   return PyLong_FromSize_t (size);
 }
 
+GPU_FAST_DEFINE_FRAMED (buffer_read_into)
+
 static PyObject *
 buffer_write (PyObject         *self,
               PyObject *const  *args,
@@ -278,6 +282,8 @@ buffer_write (PyObject         *self,
 
   return move_data (self, gpu_buffer_try_write_address, gpu_stream_write, stream, offset, &data);
 }
+
+GPU_FAST_DEFINE_FRAMED (buffer_write)
 
 static GpuMemory *
 get_memory (PyObject *self)

@@ -86,31 +86,10 @@ gpu_fast_forward (PyObject         *callable,
   return result;
 }
 
-/* If code of the program that the call ran, such as an allocator, raised KeyboardInterrupt or
- * SystemExit, raises that exception in place of the error. */
 PyObject *
 gpu_fast_raise (GError *error)
 {
-  PyObject *type, *value, *traceback, *cause;
-
   pyg_error_check (&error);
-  PyErr_Fetch (&type, &value, &traceback);
-  PyErr_NormalizeException (&type, &value, &traceback);
-  cause = value != NULL ? PyException_GetCause (value) : NULL;
-
-  if (G_LIKELY (cause == NULL) || PyObject_TypeCheck (cause, (PyTypeObject *) PyExc_Exception))
-    {
-      PyErr_Restore (type, value, traceback);
-    }
-  else
-    {
-      Py_DECREF (type);
-      Py_DECREF (value);
-      Py_XDECREF (traceback);
-      PyErr_SetObject ((PyObject *) Py_TYPE (cause), cause);
-    }
-
-  Py_XDECREF (cause);
 
   return NULL;
 }
@@ -611,7 +590,7 @@ make_function (const GpuFastSpec *spec,
   if (self == NULL)
     return NULL;
 
-  self->vectorcall = spec->call;
+  self->vectorcall = spec->is_quick ? spec->call : gpu_fast_call;
   self->spec = spec;
   self->n_values = spec->n_parameters + (spec->kind != GPU_FAST_FUNCTION);
   self->info = gpu_fast_new_ref (info);

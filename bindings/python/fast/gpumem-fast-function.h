@@ -32,6 +32,7 @@ typedef struct
   const char *const *parameters;    /* without the object or the class */
   guint              n_parameters;
   guint              n_required;
+  gboolean           is_quick;      /* calls no function of the program, so needs no frame */
 } GpuFastSpec;
 
 extern const GpuFastSpec gpu_fast_specs[];
@@ -79,6 +80,11 @@ PyObject *const *gpu_fast_bind_names (GpuFastFunction   *function,
                                       size_t             n_args,
                                       PyObject          *names,
                                       PyObject         **slots);
+/* Calls the function in a frame. */
+PyObject     *gpu_fast_call          (PyObject          *callable,
+                                      PyObject *const   *args,
+                                      size_t             n_args,
+                                      PyObject          *names);
 /* Calls the replaced function. */
 PyObject     *gpu_fast_forward       (PyObject          *callable,
                                       PyObject *const   *args,

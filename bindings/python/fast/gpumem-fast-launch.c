@@ -273,6 +273,8 @@ stream_launch (PyObject         *self,
                  arguments != NULL ? PyTuple_GET_SIZE (arguments) : 0);
 }
 
+GPU_FAST_DEFINE_FRAMED (stream_launch)
+
 static PyObject *
 kernel_call (PyObject         *self,
              PyObject *const  *args,
@@ -289,6 +291,8 @@ kernel_call (PyObject         *self,
                  (GpuKernel *) ((PyGObject *) self)->obj, args[1], has_block ? args[2] : NULL,
                  args + 3, has_block ? n_args - 3 : 0);
 }
+
+GPU_FAST_DEFINE_FRAMED (kernel_call)
 
 static PyObject *
 stream_launch_prepared (PyObject         *self,
@@ -313,6 +317,8 @@ stream_launch_prepared (PyObject         *self,
 
   return gpu_fast_finish (success, error);
 }
+
+GPU_FAST_DEFINE_FRAMED (stream_launch_prepared)
 
 gboolean
 gpu_fast_install_launch (void)

@@ -115,6 +115,8 @@ buffer_new (PyObject         *self G_GNUC_UNUSED,
   return buffer;
 }
 
+GPU_FAST_DEFINE_FRAMED (buffer_new)
+
 static PyObject *
 stream_new (PyObject         *self G_GNUC_UNUSED,
             PyObject *const  *args,
@@ -134,6 +136,8 @@ stream_new (PyObject         *self G_GNUC_UNUSED,
 
   return finish (stream, error);
 }
+
+GPU_FAST_DEFINE_FRAMED (stream_new)
 
 static PyObject *
 svm_new (PyObject         *self G_GNUC_UNUSED,
@@ -155,6 +159,8 @@ svm_new (PyObject         *self G_GNUC_UNUSED,
 
   return finish (svm, error);
 }
+
+GPU_FAST_DEFINE_FRAMED (svm_new)
 
 /* Gets the range of a slice of positive numbers without a step, in the limits of the buffer. */
 static gboolean
@@ -196,6 +202,8 @@ buffer_getitem (PyObject         *self,
 
   return finish (part, error);
 }
+
+GPU_FAST_DEFINE_FRAMED (buffer_getitem)
 
 static gboolean
 install_constructor (Constructor   which,

@@ -47,6 +47,8 @@ stream_copy (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
+GPU_FAST_DEFINE_FRAMED (stream_copy)
+
 /* Gets the bytes of a pattern: an int of one byte, or a bytes-like object. Returns FALSE, possibly
  * without an exception, if only the override of this method in Python can handle the pattern. */
 static gboolean
@@ -100,6 +102,8 @@ stream_fill (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
+GPU_FAST_DEFINE_FRAMED (stream_fill)
+
 /* Returns FALSE without an error if large data would have to wait for other work. The override of
  * this method in Python then decides whether to copy the data. */
 static gboolean
@@ -149,6 +153,8 @@ stream_write (PyObject         *self,
 
   return success || error != NULL ? gpu_fast_finish (success, error) : gpu_fast_pass_on (&call);
 }
+
+GPU_FAST_DEFINE_FRAMED (stream_write)
 
 static PyObject *
 wait_for (GpuEvent *event)
@@ -203,6 +209,8 @@ stream_synchronize (PyObject         *self,
   return gpu_fast_wait_for_stream ((GpuStream *) ((PyGObject *) self)->obj);
 }
 
+GPU_FAST_DEFINE_FRAMED (stream_synchronize)
+
 static PyObject *
 stream_record (PyObject         *self,
                PyObject *const  *args,
@@ -227,6 +235,8 @@ stream_record (PyObject         *self,
   return pygobject_new_full ((GObject *) event, TRUE, NULL);
 }
 
+GPU_FAST_DEFINE_FRAMED (stream_record)
+
 static PyObject *
 event_wait (PyObject         *self,
             PyObject *const  *args,
@@ -241,6 +251,8 @@ event_wait (PyObject         *self,
 
   return wait_for ((GpuEvent *) ((PyGObject *) self)->obj);
 }
+
+GPU_FAST_DEFINE_FRAMED (event_wait)
 
 static gboolean
 install_events (void)

@@ -189,6 +189,16 @@ static PyMethodDef methods[] = {
   { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
     "Installs the methods in the classes Buffer, Event, Kernel, Memory, MemoryPool, Stream and "
     "Svm. The last argument is the function that returns the main context of the helper thread." },
+  { "run", (PyCFunction) (void (*) (void)) gpu_fast_run, METH_FASTCALL | METH_KEYWORDS,
+    "Calls a function of the library, and raises the exception of a callback that it ran." },
+  { "keep", gpu_fast_keep, METH_O,
+    "Lets the innermost call of the library on this thread raise an exception at its end. Returns "
+    "whether it will." },
+  { "keep_cause", (PyCFunction) (void (*) (void)) gpu_fast_keep_cause, METH_FASTCALL,
+    "Lets the error of the call with this message have the exception as its __cause__. None drops "
+    "the cause of an earlier error." },
+  { "take_cause", gpu_fast_take_cause, METH_O,
+    "Returns the cause of an error with this message, or None." },
   { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
     METH_FASTCALL, "Returns a capsule for the tensor at an address. The capsule frees a tensor "
     "that no library has consumed." },

@@ -60,9 +60,39 @@ typedef struct
   PyObject        *names;           /* of keyword arguments, a tuple or NULL */
 } GpuFastCall;
 
+/* A call of the library, on the stack of the calling thread. Functions of the program that the
+ * library calls during the call keep their exceptions here. */
+typedef struct _GpuFastFrame GpuFastFrame;
+
+struct _GpuFastFrame
+{
+  GpuFastFrame *outer;
+  PyObject     *kept;               /* NULL, or raised at the end of the call */
+  PyObject     *cause;              /* NULL, or the __cause__ of an error with @message */
+  PyObject     *message;
+};
+
+void      gpu_fast_enter (GpuFastFrame *frame);
+/* Takes ownership of @result. Returns @result, or NULL with the exception that the call keeps. */
+PyObject *gpu_fast_leave (GpuFastFrame *frame,
+                          PyObject     *result);
+
+/* Defines NAME_framed(), which calls the method @name in a frame. */
+#define GPU_FAST_DEFINE_FRAMED(name) \
+  static PyObject * \
+  name##_framed (PyObject         *self, \
+                 PyObject *const  *args, \
+                 Py_ssize_t        n_args, \
+                 PyObject         *names) \
+  { \
+    GpuFastFrame frame; \
+    gpu_fast_enter (&frame); \
+    return gpu_fast_leave (&frame, name (self, args, n_args, names)); \
+  }
+
 /* inspect.signature() returns @signature. */
 #define GPU_FAST_DEF(name, func, signature, doc) \
-  { name, (PyCFunction) (void (*) (void)) func, METH_FASTCALL | METH_KEYWORDS, \
+  { name, (PyCFunction) (void (*) (void)) func##_framed, METH_FASTCALL | METH_KEYWORDS, \
     name "($self, " signature ")\n--\n\n" doc }
 
 /* Installs the method @def in @type. Returns FALSE with an exception on failure. */
@@ -164,6 +194,17 @@ gpu_fast_get_rest (PyObject  *value,
 gboolean  gpu_fast_init_pool      (void);
 
 /* Functions of the module. */
+PyObject *gpu_fast_run                (PyObject         *module,
+                                       PyObject *const  *args,
+                                       Py_ssize_t        n_args,
+                                       PyObject         *names);
+PyObject *gpu_fast_keep               (PyObject         *module,
+                                       PyObject         *exception);
+PyObject *gpu_fast_keep_cause         (PyObject         *module,
+                                       PyObject *const  *args,
+                                       Py_ssize_t        n_args);
+PyObject *gpu_fast_take_cause         (PyObject         *module,
+                                       PyObject         *message);
 PyObject *gpu_fast_new_dlpack_capsule (PyObject         *module,
                                        PyObject *const  *args,
                                        Py_ssize_t        n_args);

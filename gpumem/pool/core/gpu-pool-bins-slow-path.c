@@ -2,6 +2,7 @@
 /* Slow path of pools with bins: waiting, growing and trimming. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
@@ -490,13 +491,6 @@ _gpu_pool_bins_trim (GpuPoolBins *bins,
 
 /* --- out of memory --------------------------------------------------------------- */
 
-static gboolean
-is_out_of_memory (const GError *error)
-{
-  return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
-         || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
-}
-
 /* Returns NULL and sets @refused on failure. */
 static GpuPoolItem *
 try_again (GpuPoolRequest  *request,
@@ -568,7 +562,7 @@ free_held (GpuPoolRequest  *request,
   n_rounds = bins->stats.held_blocks + MAX_MORE_ROUNDS;
   bins_unlock (bins);
 
-  while (item == NULL && n_rounds-- > 0 && is_out_of_memory (*refused)
+  while (item == NULL && n_rounds-- > 0 && _gpu_error_is_out_of_memory (*refused)
          && free_largest (request, &stuck))
     item = try_again (request, refused);
 
@@ -606,8 +600,10 @@ make_room_and_retry (GpuPoolRequest  *request,
 
   item = free_held (request, refused);
 
-  for (guint attempt = 0; item == NULL && attempt < MAX_ATTEMPTS && is_out_of_memory (*refused)
-                          && make_room (request, attempt); attempt++)
+  for (guint attempt = 0;
+       item == NULL && attempt < MAX_ATTEMPTS && _gpu_error_is_out_of_memory (*refused)
+       && make_room (request, attempt);
+       attempt++)
     {
       item = try_again (request, refused);
       if (item == NULL)
@@ -624,10 +620,10 @@ _gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
   g_autoptr (GError) refused = NULL;
   GpuPoolItem *item = try_again (request, &refused);
 
-  if (item == NULL && is_out_of_memory (refused))
+  if (item == NULL && _gpu_error_is_out_of_memory (refused))
     item = make_room_and_retry (request, &refused);
 
-  if (item == NULL && is_out_of_memory (refused))
+  if (item == NULL && _gpu_error_is_out_of_memory (refused))
     refuse (request, refused, error);
   else if (item == NULL)
     g_propagate_error (error, g_steal_pointer (&refused));

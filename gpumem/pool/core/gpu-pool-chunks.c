@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
 /* The limits of the size of a new chunk: MAX_CHUNK bytes, 1/CHUNK_REQUEST of the request, and
@@ -460,8 +461,7 @@ _gpu_pool_chunks_grow (GpuPool               *pool,
     return node;
 
   node = grow (pool, request, FALSE, &local_error);
-  if (node == NULL
-      && g_error_matches (local_error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+  if (node == NULL && _gpu_error_is_out_of_memory (local_error))
     {
       g_clear_error (&local_error);
       node = grow (pool, request, TRUE, &local_error);

@@ -3,14 +3,9 @@
  * public functions of this file call gpu-pool-chunks.c. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/pool/core/gpu-pool-private.h"
-
-static gboolean
-is_out_of_memory (const GError *error)
-{
-  return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
-}
 
 /* Returns the number of bytes left below the limit. */
 static guint64
@@ -90,7 +85,7 @@ alloc_segment (GpuPool         *pool,
       if (alloc_within (pool, size, room, segment, &local_error))
         return TRUE;
 
-      if (size == needed || !is_out_of_memory (local_error))
+      if (size == needed || !_gpu_error_is_out_of_memory (local_error))
         {
           g_propagate_error (error, local_error);
           return FALSE;

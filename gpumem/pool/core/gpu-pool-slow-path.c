@@ -3,6 +3,7 @@
  * cannot serve. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define MAX_ATTEMPTS 3
@@ -244,8 +245,7 @@ grow_hard (GpuPool               *pool,
     {
       g_clear_error (error);
       node = _gpu_pool_grow (pool, request, error);
-      if (node != NULL || !more
-          || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+      if (node != NULL || !more || !_gpu_error_is_out_of_memory (*error))
         break;
 
       if (!has_reclaimed)
@@ -289,13 +289,12 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
       _gpu_pool_unlock_growth (pool);
 
       if (node != NULL || attempt == MAX_ATTEMPTS
-          || !g_error_matches (local_error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+          || !_gpu_error_is_out_of_memory (local_error)
           || !pool->ops.make_room (pool->owner, request->size, attempt))
         break;
     }
 
-  if (node == NULL
-      && g_error_matches (local_error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+  if (node == NULL && _gpu_error_is_out_of_memory (local_error))
     _gpu_pool_set_refused (pool, request, local_error->message, error);
   else if (node == NULL)
     g_propagate_error (error, g_steal_pointer (&local_error));

@@ -29,8 +29,8 @@ typedef struct
 
 /* The owner's functions that allocate and free memory. A pool has either segments, or one address
  * range into which chunks of physical memory are mapped. If an allocation fails with
- * GPU_ERROR_OUT_OF_DEVICE_MEMORY, the pool tries its fallbacks. After any other error, the request
- * for memory fails. */
+ * GPU_ERROR_OUT_OF_DEVICE_MEMORY or GPU_ERROR_OUT_OF_HOST_MEMORY, the pool tries its fallbacks.
+ * After any other error, the request for memory fails. */
 typedef struct
 {
   gboolean (*alloc_segment) (gpointer               owner,

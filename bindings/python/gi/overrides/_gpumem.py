@@ -328,7 +328,8 @@ _get_await_context = LoopThread("gpumem-await").get_context
 
 async def wait_for(begin, finish, progress=None):
     """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
-    calls begin (cancellable, callback, report), and progress (current, total) in the loop."""
+    calls begin (cancellable, callback, report), and progress (current, total) in the loop. An
+    exception of progress() cancels the operation, and reaches the caller."""
     import asyncio
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function (current, total), not {progress!r}")
@@ -354,8 +355,12 @@ async def wait_for(begin, finish, progress=None):
         call_later(settle, value, error)
 
     def show(current, total):
-        if not future.done():
-            progress(current, total)
+        try:
+            if not future.done():
+                progress(current, total)
+        except Exception as error:
+            cancellable.cancel()
+            settle(None, error)
 
     def report(current, total):
         call_later(show, current, total)

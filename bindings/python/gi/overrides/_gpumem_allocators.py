@@ -10,48 +10,44 @@ import gi
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
+from ._gpumem_callbacks import guarded, keep, keep_cause
 from ._gpumem_checks import GENERATED, to_index, to_property
-from ._gpumem_errors import Error, OutOfHostMemoryError, forget_cause, keep_cause
+from ._gpumem_errors import Error, OutOfHostMemoryError
 
 Gpu = get_introspection_module("Gpu")
 
 
-class _Interrupt(GLib.Error):
-    """Stands for KeyboardInterrupt or SystemExit until the library has returned. It is no
-    Gpu.Error, because code that handles errors of the library must not handle an interrupt."""
-
-
-def _to_error(exception, name="do_alloc"):
-    """Returns the error of gpu_allocator_alloc() for an exception that a Python do_alloc()
-    raised."""
+def _to_error(name, exception):
+    """Returns the GError of an allocator for an exception. The call that allocates raises an
+    interrupt unchanged, and its error has any other exception as its __cause__."""
     text = f"{name}: {type(exception).__name__}: {exception}"
+    error = (OutOfHostMemoryError if isinstance(exception, MemoryError) else Error)(text)
     if isinstance(exception, Exception):
-        kind = OutOfHostMemoryError if isinstance(exception, MemoryError) else Error
-        error = kind(text)
+        keep_cause(text, exception)
     else:
-        error = _Interrupt(text, Error(text).domain, Gpu.Error.FAILED)
-    keep_cause(error, exception)
+        keep(exception)
     return error
 
 
-def _keep_own(error):
-    """Keeps the cause of an error that a function raises itself."""
-    if error.__cause__ is not None:
-        keep_cause(error, error.__cause__)
-
-
-def _guarded(do_alloc):
-    @functools.wraps(do_alloc)
-    def guarded(self, size, stream):
-        forget_cause()
+def _failing(function, name):
+    """Decorates a function that the library calls and that can return an error."""
+    @functools.wraps(function)
+    def failing(*args):
         try:
-            return do_alloc(self, size, stream)
+            return function(*args)
         except GLib.Error as error:
-            _keep_own(error)
+            keep_cause(error.message, error.__cause__)
             raise
         except BaseException as exception:
-            raise _to_error(exception, getattr(self, "_name", "do_alloc")) from exception
-    return guarded
+            raise _to_error(getattr(args[0], "_name", name), exception) from exception
+    return failing
+
+
+# The methods of an allocator that the library calls
+_METHODS = {"do_alloc": _failing, "do_get_memory_info": _failing,
+            "do_free": lambda function, name: guarded(function),
+            "do_get_context": lambda function, name: guarded(function),
+            "do_trim": lambda function, name: guarded(function)}
 
 
 class AllocatorMethods:
@@ -60,12 +56,14 @@ class AllocatorMethods:
     To implement an allocator in Python, derive from GObject.Object and Gpu.Allocator, and define
     do_get_context() and do_alloc(size, stream). If do_alloc() raises an exception, the call that
     allocates raises Gpu.Error with that exception as its __cause__, or Gpu.OutOfHostMemoryError for
-    a MemoryError. KeyboardInterrupt and SystemExit reach the caller unchanged."""
+    a MemoryError, which pools and adaptors handle as they handle any lack of memory.
+    KeyboardInterrupt and SystemExit reach the caller unchanged, and so does an exception of
+    do_get_context(), do_trim() or do_free(), which cannot fail otherwise."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        if "do_alloc" in vars(cls):
-            cls.do_alloc = _guarded(vars(cls)["do_alloc"])
+        for name in _METHODS.keys() & vars(cls).keys():
+            setattr(cls, name, _METHODS[name](vars(cls)[name], name))
 
     def alloc(self, size, stream=None):
         """Returns memory of at least size bytes for use on the stream, or None for a size of 0.
@@ -101,18 +99,10 @@ class ExternalAllocatorMethods:
     alloc(size, stream) returns a native handle; free(handle, size) frees it, on any thread."""
 
     def __new__(cls, context, alloc, free):
-        def guarded(size, stream, *data):
-            forget_cause()
-            try:
-                return alloc(size, stream)
-            except GLib.Error as error:
-                _keep_own(error)
-                raise
-            except BaseException as exception:
-                raise _to_error(exception) from exception
         # PyGObject requires a tuple as the user data of every function except the last
-        return Gpu.ExternalAllocator.new(context, guarded, (),
-                                         lambda handle, size, *data: free(handle, size))
+        return Gpu.ExternalAllocator.new(
+            context, _failing(lambda size, stream, *data: alloc(size, stream), "alloc"), (),
+            guarded(lambda handle, size, *data: free(handle, size)))
 
     def __init__(self, *args, **kwargs):
         pass

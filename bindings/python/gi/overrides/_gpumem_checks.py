@@ -16,6 +16,7 @@ from gi._gi import GObject as _GObject
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
+from ._gpumem_callbacks import Handler, run
 from ._gpumem_native import fast
 
 Gpu = get_introspection_module("Gpu")
@@ -172,7 +173,7 @@ GENERATED = "<gi.overrides.Gpu>"                # the file of generated function
 
 _NAMES = {"type_": type, "int_": int, "str_": str, "to_index_": to_index,
           "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts,
-          "errors_": (OverflowError, TypeError, GLib.Error)}
+          "errors_": (OverflowError, TypeError), "run_": run}
 
 
 def _list_parameters(info, has_self):
@@ -223,8 +224,11 @@ def _is_of_type(type_info, value):
 def _explain_type(info, error, values):
     """Returns an exception that names the argument of a wrong type, and its value. PyGObject
     reports the position of None only, and not all arguments by name."""
+    inner = error.__traceback__.tb_next
+    if inner is not None and fast is None:      # the frame of run()
+        inner = inner.tb_next
     # An error of a function that PyGObject called has further frames
-    if error.__traceback__.tb_next is not None:
+    if inner is not None:
         return error
     for argument in _list_arguments(info):
         type_info, name = _type_of(argument), argument.get_name()
@@ -239,20 +243,11 @@ def _explain_type(info, error, values):
     return error
 
 
-def _find_interrupt(error):
-    """Returns KeyboardInterrupt or SystemExit of Python code that the library called, such as an
-    allocator, in place of the error of the library."""
-    cause = error.__cause__
-    return error if cause is None or isinstance(cause, Exception) else cause
-
-
 def _explain(info, error, values):
     """Returns an exception that names the argument that PyGObject has rejected. values has the
     arguments by name."""
     if isinstance(error, OverflowError):
         return _explain_overflow(info, error, values)
-    if isinstance(error, GLib.Error):
-        return _find_interrupt(error)
     return _explain_type(info, error, values)
 
 
@@ -278,7 +273,7 @@ def _strict(info, checks, has_self):
     lines = [f"def {info.__name__}({parameters}):"]
     lines += [_LINES[check].format(name) for name, check in checks if check is not None]
     values = ", ".join(f"{name!r}: {name}" for name, _ in checks)
-    lines += [f"try: return call_({passed})",
+    lines += [f"try: return run_(call_, {passed})",
               "except errors_ as error_:",
               f" explained_ = explain_(error_, {{{values}}})",
               " if explained_ is error_:",
@@ -405,21 +400,45 @@ class _PropertiesOf:
 
 def _set_property(self, name, value):
     """Sets a property."""
-    GObject.Object.set_property(self, name, _check_property(self, name, value))
+    run(GObject.Object.set_property, self, name, _check_property(self, name, value))
 
 
 def _set_properties(self, **values):
     """Sets properties, whose names may have underscores."""
-    GObject.Object.set_properties(self, **{name: _check_property(self, name, value)
-                                           for name, value in values.items()})
+    run(GObject.Object.set_properties, self, **{name: _check_property(self, name, value)
+                                                for name, value in values.items()})
 
 
-def _replace_properties(owner):
-    """Replaces the setters of properties in a class that derives directly from GObject.Object."""
+# --- signals -------------------------------------------------------------------------------------
+
+def _connecting(name):
+    """Returns the method of GObject.Object, with a handler whose exceptions the call raises that
+    emits the signal."""
+    connect = getattr(GObject.Object, name)
+
+    def method(self, signal, function, *args):
+        """Connects a function, and further arguments for it, to a signal. Returns the id for
+        disconnect()."""
+        return connect(self, signal, Handler(function) if callable(function) else function, *args)
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+_CONNECTING = {name: _connecting(name) for name in ("connect", "connect_after", "connect_object",
+                                                    "connect_object_after")}
+
+
+def _replace_methods(owner):
+    """Replaces methods of GObject.Object in a class that derives directly from it."""
     if GObject.Object in owner.__bases__:
         owner.props = _PropertiesOf()
         owner.set_property = _set_property
         owner.set_properties = _set_properties
+        for name, method in _CONNECTING.items():
+            setattr(owner, name, method)
+
+
+# --- modules -------------------------------------------------------------------------------------
 
 
 class _StrictModule(type(Gpu)):
@@ -437,7 +456,7 @@ class _StrictModule(type(Gpu)):
                 value.__doc__ = find_doc(name, "")
             _replace_functions(value)
             _replace_fields(value)
-            _replace_properties(value)
+            _replace_methods(value)
         self._share(name, value)
         return value
 

@@ -2,12 +2,12 @@
 """Exceptions: a class for each code of the library's error domain, which derives from GLib.Error
 and, where Python has one, from the built-in exception for the same failure."""
 
-import threading
 import types
 
 from gi.repository import GLib
 
 from ..module import get_introspection_module
+from ._gpumem_callbacks import take_cause
 
 Gpu = get_introspection_module("Gpu")
 _Code = Gpu.Error                               # the enumeration of the typelib
@@ -18,30 +18,6 @@ _INNER = {"gpu_buffer_try_read_address:": "gpu_buffer_read_bytes:",
           "gpu_buffer_try_write_address:": "gpu_buffer_write_bytes:",
           "gpu_stream_launch_arguments:": "gpu_stream_launch:",
           "gpu_program_new_from_source_full:": "gpu_program_new_from_source:"}
-
-# The exception of Python code that the library called in this thread, until the error of the
-# library that it caused has been raised
-_causes = threading.local()
-
-
-def keep_cause(error, exception):
-    """Lets the next exception for the same error have the exception as its __cause__. The GError in
-    between only has the message."""
-    _causes.kept = error.message, exception
-
-
-def forget_cause():
-    """Drops the cause of an error that the library has handled."""
-    _causes.__dict__.clear()
-
-
-def _take_cause(message):
-    kept = _causes.__dict__.get("kept")
-    if kept is None or kept[0] not in message:
-        return None
-    forget_cause()
-    return kept[1]
-
 
 _DOMAIN = GLib.quark_to_string(Gpu.error_quark())
 
@@ -79,7 +55,7 @@ class Error(GLib.Error):
             message = message.replace(inner, name, 1) if message.startswith(inner) else message
         super().__init__(message, _DOMAIN if domain is None else domain,
                          int(self._code if code is None else code))
-        cause = _take_cause(message)
+        cause = take_cause(message)
         if cause is not None:
             self.__cause__ = cause
 
