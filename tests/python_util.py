@@ -4,6 +4,7 @@
 import faulthandler
 import gc
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,9 @@ try:
     import numpy as np
 except ImportError:
     np = None
+
+# Functions and constants of the C library, which no message of Python names
+C_NAME = re.compile(r"\bgpu_[a-z_]+\b(?!\.)|\bGPU_[A-Z_]+\b")
 
 DEADLINE = 30                                   # seconds after which a wait counts as hung
 
@@ -151,6 +155,8 @@ class raises:
                 f"{error.domain} {error.code}: {error.message} instead of {self.what}"
         for word in self.words:
             assert word in str(error), f"'{word}' is not in '{error}'"
+        c_name = C_NAME.search(str(error))
+        assert c_name is None, f"'{error}' has the name {c_name[0]} of C"
         # The traceback holds references to the local variables of the test. Drop it, because the
         # test may check that these objects are freed.
         error.__traceback__ = None

@@ -274,7 +274,7 @@ def test_wrong_functions(fixture):
     """Errors name the function, and what it returned or raised."""
     def wrong(size):
         return result
-    wanted = (Gpu.Error.FAILED, "gpu_array_new_full: the allocator <function", "wrong")
+    wanted = (Gpu.Error.FAILED, "Gpu.Array: the allocator <function", "wrong")
     for result in None, 5, fixture.buffer(15):
         with raises(*wanted, repr(result), "not Gpu.Memory of 16 bytes"):
             Gpu.Array(fixture.context, 4, "int32", allocator=wrong)

@@ -196,7 +196,7 @@ def test_fds(fixture):
         Gpu.Buffer.new_from_fds(fixture.context, b"rubbish", fds)
     with raises(Gpu.Error.IPC):
         Gpu.Buffer.new_from_fds(fixture.context, handle, Gio.UnixFDList.new())
-    with raises(Gpu.Error.INVALID_ARGUMENT, "GPU_MEMORY_FLAGS_SHAREABLE"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Gpu.MemoryFlags.SHAREABLE"):
         fixture.buffer(16).export_fds(fds)
 
 

@@ -12,7 +12,7 @@ import weakref
 
 from gi.module import get_introspection_module
 
-from python_util import Gpu, equal, main, need, run_without_fast, spin
+from python_util import C_NAME, Gpu, equal, main, need, run_without_fast, spin
 from gi.repository import Gio, GLib, GObject
 
 TOO_LARGE = 1 << 60
@@ -118,6 +118,7 @@ def check_message(call, kind, *words):
         assert word in message, f"'{word}' is not in '{message}'"
     for name in INNER_NAMES:
         assert name not in message, message
+    equal(C_NAME.findall(message), [], message)
 
 
 def plain_subclasses():
@@ -152,8 +153,8 @@ def test_messages_of_methods(fixture):
     check_message(pool.alloc_buffer, TypeError, "MemoryPool.alloc_buffer() missing 1", "'size'")
     check_message(buffer.slice, TypeError, "Buffer.slice() missing 2")
     buffer.release()
-    check_message(buffer.read, Gpu.ReleasedError, "gpu_buffer_read_bytes: ")
-    check_message(lambda: buffer.write(b"1"), Gpu.ReleasedError, "gpu_buffer_write_bytes: ")
+    check_message(buffer.read, Gpu.ReleasedError, "Buffer.read: ")
+    check_message(lambda: buffer.write(b"1"), Gpu.ReleasedError, "Buffer.write: ")
 
 
 def test_messages_name_wrong_types(fixture):
@@ -184,7 +185,8 @@ def test_messages_name_wrong_types(fixture):
 def plain_messages_of_new_errors():
     """A code in the place of the message raises an error that shows how to pass it."""
     for kind, value in ((Gpu.Error, 3), (Gpu.Error, Gpu.Error.BUSY), (Gpu.BusyError, None)):
-        check_message(lambda: kind(value), TypeError, f"message must be a str, not {value!r}",
+        shown = "Gpu.Error.BUSY" if value == Gpu.Error.BUSY else value
+        check_message(lambda: kind(value), TypeError, "message must be a str, not ", f"{shown}",
                       "code=Gpu.Error.BUSY")
 
 
@@ -192,15 +194,76 @@ def test_messages_name_launches(fixture):
     """Errors of launches name the function that the program called, however Python launches."""
     kernel, buffer = fixture.program().get_kernel("scale"), fixture.buffer(64)
     args, stream = (buffer, 2.0), fixture.stream
-    for call, name in [(lambda: stream.launch(kernel, 0, args=args), "gpu_stream_launch"),
-                       (lambda: stream.launch(kernel, 0, None, [buffer, 2.0]), "gpu_stream_launch"),
+    for call, name in [(lambda: stream.launch(kernel, 0, args=args), "Stream.launch"),
+                       (lambda: stream.launch(kernel, 0, None, [buffer, 2.0]), "Stream.launch"),
                        (lambda: stream.launch(kernel, 0, None, args, global_offset=1),
-                        "gpu_stream_launch"),
-                       (lambda: kernel(stream, 0, None, *args), "gpu_stream_launch"),
-                       (lambda: kernel.prepare(0, None, args), "gpu_launch_new")]:
-        check_message(call, Gpu.InvalidArgumentError, f"{name}: grid 0 x 1 x 1")
+                        "Stream.launch"),
+                       (lambda: stream.launch_arguments(kernel, Gpu.Extent(0), None,
+                                                        Gpu.Arguments.new()),
+                        "Stream.launch_arguments"),
+                       (lambda: kernel(stream, 0, None, *args), "Kernel.__call__"),
+                       (lambda: kernel.timed(stream, 0, None, *args), "Kernel.timed"),
+                       (lambda: kernel.prepare(0, None, args), "Kernel.prepare")]:
+        check_message(call, Gpu.InvalidArgumentError, f"{name}: grid 0 x 1 x 1",
+                      "only allow_empty=True allows")
     check_message(lambda: kernel(None, 4), TypeError, "stream must be of type Stream, not None")
     check_message(lambda: kernel.timed(5, 4), TypeError, "stream must be of type Stream, not 5")
+
+
+def test_messages_name_calls(fixture):
+    """Errors name the function that the program called, not the function of C that failed."""
+    stream, context, buffer = fixture.stream, fixture.context, fixture.buffer(64)
+    data, rest = GLib.Bytes.new(bytes(20)), "offset 60 + size 20 exceeds the 64 bytes"
+    for call, message in [
+            (lambda: buffer.write(bytes(20), 60), f"Buffer.write: {rest}"),
+            (lambda: buffer.write_bytes(stream, 60, data, None), f"Buffer.write_bytes: {rest}"),
+            (lambda: buffer.read(60, 20), f"Buffer.read: {rest}"),
+            (lambda: buffer.read_bytes(stream, 60, 20, None), f"Buffer.read_bytes: {rest}"),
+            (lambda: buffer.read_into(bytearray(20), 60), f"Buffer.read_into: {rest}"),
+            (lambda: asyncio.run(buffer.read_async(60, 20)), f"Buffer.read_async: {rest}"),
+            (lambda: buffer.fill(1, 60, 20), f"Buffer.fill: {rest}"),
+            (lambda: stream.fill(buffer, 1, 60, 20), f"Stream.fill: {rest}"),
+            (lambda: stream.write(buffer, bytes(20), 60), f"Stream.write: {rest}"),
+            (lambda: buffer.slice(60, 20), f"Buffer.slice: {rest}"),
+            (lambda: fixture.buffer(0), "Gpu.Buffer: a buffer cannot have 0 bytes"),
+            (lambda: Gpu.Array.zeros(context, 1 << 61), "Array.zeros: the shape"),
+            (lambda: Gpu.Array(context, 1 << 61), "Gpu.Array: the shape"),
+            (lambda: buffer.export_fd(), "Buffer.export_fd: ")]:
+        check_message(call, Gpu.Error, message)
+    check_message(lambda: Gpu.Program(context, "wrong"), Gpu.BuildFailedError, "Gpu.Program: ")
+    check_message(lambda: Gpu.Program.new_from_source(context, "wrong"), Gpu.BuildFailedError,
+                  "Program.new_from_source: ")
+
+
+def test_messages_of_waits(fixture):
+    """The error of earlier work, which a wait reports, has no name of C."""
+    need(fixture, Gpu.Capabilities.USER_EVENTS)
+    stream, buffer, gate = fixture.new_stream(), fixture.buffer(64), fixture.user_event()
+    stream.wait_event(gate)
+    stream.fill(buffer, 1)
+    gate.fail("it broke")
+    for wait in stream.synchronize, stream.record().wait:
+        try:
+            wait()
+        except Gpu.Error as error:
+            assert "it broke" in error.message, error
+            equal(C_NAME.findall(error.message), [])
+        else:
+            raise AssertionError("no error")
+
+
+def plain_names_of_c():
+    """Messages name functions and constants as Python programs do. Other words are unchanged."""
+    for c_message, message in [
+            ("use gpu_memory_pool_alloc_buffer()", "use MemoryPool.alloc_buffer()"),
+            ("call gpu_context_new() first", "call Gpu.Context() first"),
+            ("gpu_stream_launch: it failed", "Stream.launch: it failed"),
+            ("without GPU_MEMORY_FLAGS_SHAREABLE", "without Gpu.MemoryFlags.SHAREABLE"),
+            ("GPU_MEMORY_POOL_BINS", "Gpu.MemoryPoolKind.BINS"),
+            ("GPU_SVM_ATTACHMENT_GLOBAL", "Gpu.SvmAttachment.GLOBAL"),
+            ("gpu_context has no GPU_THING, GPUMEM_CACHE_DIR has",
+             "gpu_context has no GPU_THING, GPUMEM_CACHE_DIR has")]:
+        equal(Gpu.Error(c_message).message, message)
 
 
 def test_messages_of_new_buffers(fixture):

@@ -413,7 +413,7 @@ def test_copy(fixture):
     stream.copy(target, source, None, 50, 50)
     equal(target.read(), bytes(50) + bytes(range(50, 200)))
     for args in ((target, source, 300), (target, source, 100, 150), (target, source, 100, 0, 101)):
-        with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_stream_copy", "200 bytes"):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "Stream.copy", "200 bytes"):
             stream.copy(*args)
     with raises(OverflowError):
         stream.copy(target, source, -1)
@@ -425,7 +425,7 @@ def test_copy(fixture):
     with raises(TypeError):
         Gpu.Stream.copy(fixture.context, target, source)
     source.release()
-    with raises(Gpu.Error.RELEASED, "gpu_stream_copy"):
+    with raises(Gpu.Error.RELEASED, "Stream.copy"):
         stream.copy(target, source)
 
 
@@ -618,7 +618,7 @@ def test_fill(fixture):
     if np is not None:
         with raises(TypeError):
             stream.fill(buffer, np.array([None]))
-    with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_stream_fill"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Stream.fill"):
         stream.fill(buffer, 1, 60, 5)
 
 

@@ -173,7 +173,7 @@ def test_constructors(fixture):
 def test_refuses(fixture):
     """Errors quote the invalid values."""
     need(fixture, Gpu.Capabilities.IMAGES)
-    with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_image_new:", "0 x 7"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Gpu.Image:", "0 x 7"):
         image(fixture, (0, HEIGHT))
     with raises(Gpu.Error.INVALID_ARGUMENT, "rgba-nothing"):
         image(fixture, format="rgba-nothing")
@@ -579,7 +579,7 @@ def test_objects(fixture):
     same = Gpu.Sampler(fixture.context, True, Gpu.AddressMode.CLAMP_TO_EDGE)
     other = Gpu.Sampler(fixture.context, True, Gpu.AddressMode.REPEAT)
     if fixture.device.backend != "cuda":
-        with raises(Gpu.Error.NOT_SUPPORTED, "gpu_image_get_native_object"):
+        with raises(Gpu.Error.NOT_SUPPORTED, "Image.get_native_object"):
             one.get_native_object(edge)
         return
     texture, surface = one.get_native_object(edge), one.get_native_object(None)

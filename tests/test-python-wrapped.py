@@ -136,7 +136,7 @@ def test_user_event(fixture):
     fixture.stream.wait_event(event)
     fixture.stream.fill(buffer, 2)
     threads = [event.call(threading.get_ident) for _ in range(4)]
-    with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_event_complete", "wrapped"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Event.complete", "wrapped"):
         event.complete()
     cl.set_status(handle, 0)
     fixture.stream.synchronize()
@@ -264,7 +264,7 @@ def test_kernel(fixture):
 def test_program_not_built(fixture):
     cl = OpenCL(fixture)
     handle = cl.program(SOURCE, None)
-    with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_program_new_wrapped", "not built"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Program.new_wrapped", "not built"):
         Gpu.Program.new_wrapped(fixture.context, handle, BORROW)
     cl.call("clReleaseProgram", pointer(handle))
 

@@ -228,7 +228,8 @@ buffer_read (PyObject         *self,
   return data;
 }
 
-GPU_FAST_DEFINE_FRAMED (buffer_read)
+GPU_FAST_DEFINE_FRAMED (buffer_read, "Buffer.read",
+                        "gpu_buffer_try_read_address gpu_stream_read_into")
 
 static PyObject *
 buffer_read_into (PyObject         *self,
@@ -261,7 +262,8 @@ buffer_read_into (PyObject         *self,
   return PyLong_FromSize_t (size);
 }
 
-GPU_FAST_DEFINE_FRAMED (buffer_read_into)
+GPU_FAST_DEFINE_FRAMED (buffer_read_into, "Buffer.read_into",
+                        "gpu_buffer_try_read_address gpu_stream_read_into")
 
 static PyObject *
 buffer_write (PyObject         *self,
@@ -283,7 +285,8 @@ buffer_write (PyObject         *self,
   return move_data (self, gpu_buffer_try_write_address, gpu_stream_write, stream, offset, &data);
 }
 
-GPU_FAST_DEFINE_FRAMED (buffer_write)
+GPU_FAST_DEFINE_FRAMED (buffer_write, "Buffer.write",
+                        "gpu_buffer_try_write_address gpu_stream_write")
 
 static GpuMemory *
 get_memory (PyObject *self)

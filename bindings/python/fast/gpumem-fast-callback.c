@@ -7,9 +7,13 @@
 static _Thread_local GpuFastFrame *current;
 
 void
-gpu_fast_enter (GpuFastFrame *frame)
+gpu_fast_enter (GpuFastFrame *frame,
+                const char   *name,
+                const char   *symbols,
+                PyObject     *function)
 {
-  *frame = (GpuFastFrame) { .outer = current };
+  *frame = (GpuFastFrame) { .outer = current, .name = name, .symbols = symbols,
+                            .function = function };
   current = frame;
 }
 
@@ -58,12 +62,12 @@ gpu_fast_call (PyObject         *callable,
                size_t            n_args,
                PyObject         *names)
 {
+  const GpuFastSpec *spec = ((GpuFastFunction *) callable)->spec;
   GpuFastFrame frame;
 
-  gpu_fast_enter (&frame);
+  gpu_fast_enter (&frame, NULL, spec->symbol, NULL);
 
-  return gpu_fast_leave (&frame, ((GpuFastFunction *) callable)->spec->call (callable, args, n_args,
-                                                                             names));
+  return gpu_fast_leave (&frame, spec->call (callable, args, n_args, names));
 }
 
 /* --- functions of the module ------------------------------------------------------------------ */
@@ -82,7 +86,7 @@ gpu_fast_run (PyObject         *module G_GNUC_UNUSED,
       return NULL;
     }
 
-  gpu_fast_enter (&frame);
+  gpu_fast_enter (&frame, NULL, NULL, args[0]);
 
   return gpu_fast_leave (&frame, PyObject_Vectorcall (args[0], args + 1, n_args - 1, names));
 }
@@ -158,4 +162,19 @@ gpu_fast_take_cause (PyObject *module G_GNUC_UNUSED,
   clear_cause (frame);
 
   return cause;
+}
+
+PyObject *
+gpu_fast_get_call (PyObject *module G_GNUC_UNUSED,
+                   PyObject *unused G_GNUC_UNUSED)
+{
+  GpuFastFrame *frame = current;
+
+  if (frame == NULL)
+    return Py_BuildValue ("(zz)", NULL, NULL);
+
+  if (frame->function != NULL)
+    return Py_BuildValue ("(zO)", frame->name, frame->function);
+
+  return Py_BuildValue ("(zz)", frame->name, frame->symbols);
 }

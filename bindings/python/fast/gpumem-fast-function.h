@@ -27,6 +27,7 @@ typedef struct
 {
   const char        *owner;         /* class, NULL for a function of the namespace */
   const char        *name;
+  const char        *symbol;        /* the C function */
   GpuFastKind        kind;
   vectorcallfunc     call;
   const char *const *parameters;    /* without the object or the class */

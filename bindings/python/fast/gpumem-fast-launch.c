@@ -273,7 +273,7 @@ stream_launch (PyObject         *self,
                  arguments != NULL ? PyTuple_GET_SIZE (arguments) : 0);
 }
 
-GPU_FAST_DEFINE_FRAMED (stream_launch)
+GPU_FAST_DEFINE_FRAMED (stream_launch, "Stream.launch", "gpu_stream_launch_arguments")
 
 static PyObject *
 kernel_call (PyObject         *self,
@@ -292,7 +292,7 @@ kernel_call (PyObject         *self,
                  args + 3, has_block ? n_args - 3 : 0);
 }
 
-GPU_FAST_DEFINE_FRAMED (kernel_call)
+GPU_FAST_DEFINE_FRAMED (kernel_call, "Kernel.__call__", "gpu_stream_launch_arguments")
 
 static PyObject *
 stream_launch_prepared (PyObject         *self,
@@ -318,7 +318,8 @@ stream_launch_prepared (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-GPU_FAST_DEFINE_FRAMED (stream_launch_prepared)
+GPU_FAST_DEFINE_FRAMED (stream_launch_prepared, "Stream.launch_prepared",
+                        "gpu_stream_launch_prepared")
 
 gboolean
 gpu_fast_install_launch (void)

@@ -115,7 +115,8 @@ buffer_new (PyObject         *self G_GNUC_UNUSED,
   return buffer;
 }
 
-GPU_FAST_DEFINE_FRAMED (buffer_new)
+GPU_FAST_DEFINE_FRAMED (buffer_new, "Gpu.Buffer",
+                        "gpu_buffer_new gpu_buffer_try_write_address gpu_stream_write")
 
 static PyObject *
 stream_new (PyObject         *self G_GNUC_UNUSED,
@@ -137,7 +138,7 @@ stream_new (PyObject         *self G_GNUC_UNUSED,
   return finish (stream, error);
 }
 
-GPU_FAST_DEFINE_FRAMED (stream_new)
+GPU_FAST_DEFINE_FRAMED (stream_new, "Gpu.Stream", "gpu_stream_new")
 
 static PyObject *
 svm_new (PyObject         *self G_GNUC_UNUSED,
@@ -160,7 +161,7 @@ svm_new (PyObject         *self G_GNUC_UNUSED,
   return finish (svm, error);
 }
 
-GPU_FAST_DEFINE_FRAMED (svm_new)
+GPU_FAST_DEFINE_FRAMED (svm_new, "Gpu.Svm", "gpu_svm_new")
 
 /* Gets the range of a slice of positive numbers without a step, in the limits of the buffer. */
 static gboolean
@@ -203,7 +204,7 @@ buffer_getitem (PyObject         *self,
   return finish (part, error);
 }
 
-GPU_FAST_DEFINE_FRAMED (buffer_getitem)
+GPU_FAST_DEFINE_FRAMED (buffer_getitem, "Buffer.slice", "gpu_buffer_slice")
 
 static gboolean
 install_constructor (Constructor   which,

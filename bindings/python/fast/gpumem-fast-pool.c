@@ -110,7 +110,8 @@ pool_alloc_buffer (PyObject         *self,
   return alloc ((GpuMemoryPool *) ((PyGObject *) self)->obj, size, stream);
 }
 
-GPU_FAST_DEFINE_FRAMED (pool_alloc_buffer)
+GPU_FAST_DEFINE_FRAMED (pool_alloc_buffer, "MemoryPool.alloc_buffer",
+                        "gpu_memory_pool_alloc_buffer")
 
 gboolean
 gpu_fast_install_pool (void)

@@ -47,7 +47,7 @@ stream_copy (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-GPU_FAST_DEFINE_FRAMED (stream_copy)
+GPU_FAST_DEFINE_FRAMED (stream_copy, "Stream.copy", "gpu_stream_copy")
 
 /* Gets the bytes of a pattern: an int of one byte, or a bytes-like object. Returns FALSE, possibly
  * without an exception, if only the override of this method in Python can handle the pattern. */
@@ -102,7 +102,7 @@ stream_fill (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-GPU_FAST_DEFINE_FRAMED (stream_fill)
+GPU_FAST_DEFINE_FRAMED (stream_fill, "Stream.fill", "gpu_stream_fill")
 
 /* Returns FALSE without an error if large data would have to wait for other work. The override of
  * this method in Python then decides whether to copy the data. */
@@ -154,7 +154,8 @@ stream_write (PyObject         *self,
   return success || error != NULL ? gpu_fast_finish (success, error) : gpu_fast_pass_on (&call);
 }
 
-GPU_FAST_DEFINE_FRAMED (stream_write)
+GPU_FAST_DEFINE_FRAMED (stream_write, "Stream.write",
+                        "gpu_buffer_try_write_address gpu_stream_write")
 
 static PyObject *
 wait_for (GpuEvent *event)
@@ -209,7 +210,8 @@ stream_synchronize (PyObject         *self,
   return gpu_fast_wait_for_stream ((GpuStream *) ((PyGObject *) self)->obj);
 }
 
-GPU_FAST_DEFINE_FRAMED (stream_synchronize)
+GPU_FAST_DEFINE_FRAMED (stream_synchronize, "Stream.synchronize",
+                        "gpu_stream_is_idle gpu_stream_record gpu_event_poll")
 
 static PyObject *
 stream_record (PyObject         *self,
@@ -235,7 +237,7 @@ stream_record (PyObject         *self,
   return pygobject_new_full ((GObject *) event, TRUE, NULL);
 }
 
-GPU_FAST_DEFINE_FRAMED (stream_record)
+GPU_FAST_DEFINE_FRAMED (stream_record, "Stream.record", "gpu_stream_record")
 
 static PyObject *
 event_wait (PyObject         *self,
@@ -252,7 +254,7 @@ event_wait (PyObject         *self,
   return wait_for ((GpuEvent *) ((PyGObject *) self)->obj);
 }
 
-GPU_FAST_DEFINE_FRAMED (event_wait)
+GPU_FAST_DEFINE_FRAMED (event_wait, "Event.wait", "gpu_event_poll")
 
 static gboolean
 install_events (void)

@@ -199,6 +199,10 @@ static PyMethodDef methods[] = {
     "the cause of an earlier error." },
   { "take_cause", gpu_fast_take_cause, METH_O,
     "Returns the cause of an error with this message, or None." },
+  { "get_call", gpu_fast_get_call, METH_NOARGS,
+    "Returns the name of the method of the innermost call of the library on this thread, or None, "
+    "and the names of the C functions that it calls, separated by blanks, or the function of "
+    "PyGObject, or None." },
   { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
     METH_FASTCALL, "Returns a capsule for the tensor at an address. The capsule frees a tensor "
     "that no library has consumed." },

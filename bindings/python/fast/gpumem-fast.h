@@ -70,15 +70,22 @@ struct _GpuFastFrame
   PyObject     *kept;               /* NULL, or raised at the end of the call */
   PyObject     *cause;              /* NULL, or the __cause__ of an error with @message */
   PyObject     *message;
+  const char   *name;               /* the method that the program called, or NULL */
+  const char   *symbols;            /* of C functions that the call calls, or NULL */
+  PyObject     *function;           /* of PyGObject that the call calls, or NULL */
 };
 
-void      gpu_fast_enter (GpuFastFrame *frame);
+void      gpu_fast_enter (GpuFastFrame *frame,
+                          const char   *name,
+                          const char   *symbols,
+                          PyObject     *function);
 /* Takes ownership of @result. Returns @result, or NULL with the exception that the call keeps. */
 PyObject *gpu_fast_leave (GpuFastFrame *frame,
                           PyObject     *result);
 
-/* Defines NAME_framed(), which calls the method @name in a frame. */
-#define GPU_FAST_DEFINE_FRAMED(name) \
+/* Defines NAME_framed(), which calls the method @name in a frame. Messages of the C functions in
+ * @symbols, which blanks separate, name the method @python_name instead of the C function. */
+#define GPU_FAST_DEFINE_FRAMED(name, python_name, symbols) \
   static PyObject * \
   name##_framed (PyObject         *self, \
                  PyObject *const  *args, \
@@ -86,7 +93,7 @@ PyObject *gpu_fast_leave (GpuFastFrame *frame,
                  PyObject         *names) \
   { \
     GpuFastFrame frame; \
-    gpu_fast_enter (&frame); \
+    gpu_fast_enter (&frame, python_name, symbols, NULL); \
     return gpu_fast_leave (&frame, name (self, args, n_args, names)); \
   }
 
@@ -205,6 +212,8 @@ PyObject *gpu_fast_keep_cause         (PyObject         *module,
                                        Py_ssize_t        n_args);
 PyObject *gpu_fast_take_cause         (PyObject         *module,
                                        PyObject         *message);
+PyObject *gpu_fast_get_call           (PyObject         *module,
+                                       PyObject         *unused);
 PyObject *gpu_fast_new_dlpack_capsule (PyObject         *module,
                                        PyObject *const  *args,
                                        Py_ssize_t        n_args);

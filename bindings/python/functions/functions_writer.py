@@ -147,8 +147,8 @@ class Writer:
         owner = f'"{function.owner}"' if function.owner else "NULL"
         kind = f"GPU_FAST_{function.kind.upper()}"
         is_quick = "TRUE" if _keeps_gil(function) else "FALSE"
-        return (f'  {{ {owner}, "{function.name}", {kind}, call_{name}, names_{name}, '
-                f"{len(inputs)}, {function.count_required()}, {is_quick} }},\n",
+        return (f'  {{ {owner}, "{function.name}", "{function.symbol}", {kind}, call_{name}, '
+                f"names_{name}, {len(inputs)}, {function.count_required()}, {is_quick} }},\n",
                 f"static const char *const names_{name}[] = {{ {names}NULL }};\n")
 
 

@@ -53,6 +53,7 @@ from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch, to_flags
+from ._gpumem_names import register
 from ._gpumem_ndarray import DeviceArrayMethods, DTypeMethods, numbers
 from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, bind_arguments,
                                  declare_arguments, parse_arguments)
@@ -1547,4 +1548,6 @@ def _install_fast():
 sys.modules["gi.repository.Gpu"].__doc__ = __doc__
 name_methods([one for name, one in list(globals().items())
               if isinstance(one, type) and (hasattr(one, "__info__") or name in __all__)])
+for _name in __all__:
+    register(globals()[_name], f"Gpu.{_name}")
 _install_fast()

@@ -6,13 +6,13 @@ import functools
 import os
 import sys
 
-import gi
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_callbacks import guarded, keep, keep_cause
-from ._gpumem_checks import GENERATED, to_index, to_property
+from ._gpumem_checks import to_index, to_property
 from ._gpumem_errors import Error, OutOfHostMemoryError
+from ._gpumem_names import is_of_overrides
 
 Gpu = get_introspection_module("Gpu")
 
@@ -23,7 +23,7 @@ def _to_error(name, exception):
     text = f"{name}: {type(exception).__name__}: {exception}"
     error = (OutOfHostMemoryError if isinstance(exception, MemoryError) else Error)(text)
     if isinstance(exception, Exception):
-        keep_cause(text, exception)
+        keep_cause(error.message, exception)
     else:
         keep(exception)
     return error
@@ -147,10 +147,6 @@ class StatisticsAllocatorMethods:
             counters.update(self.pop())
 
 
-_OVERRIDES = os.path.dirname(__file__)
-_PYGOBJECT = os.path.dirname(gi.__file__)
-
-
 def _find_lines(allocator, size, n_lines):
     """Returns the innermost lines outside of PyGObject and the overrides."""
     # sys._getframe(1) fails if this is the only frame of Python, on threads that C code started.
@@ -158,7 +154,7 @@ def _find_lines(allocator, size, n_lines):
     lines = []
     while frame is not None and len(lines) < n_lines:
         path = frame.f_code.co_filename
-        if not path.startswith((_OVERRIDES, _PYGOBJECT, GENERATED)):
+        if not is_of_overrides(path):
             lines.append(f"{path}:{frame.f_lineno}")
         frame = frame.f_back
     return " < ".join(lines) or None

@@ -12,10 +12,10 @@ from ._gpumem_native import fast
 
 class _Frame:
     """A call of the library."""
-    __slots__ = ("kept", "cause", "message")
+    __slots__ = ("function", "kept", "cause", "message")
 
-    def __init__(self):
-        self.kept = self.cause = self.message = None
+    def __init__(self, function):
+        self.function, self.kept, self.cause, self.message = function, None, None, None
 
 
 class _Frames(threading.local):
@@ -27,7 +27,7 @@ _frames = _Frames()
 
 def run(function, *args, **kwargs):
     """Calls a function of the library, and raises the exception of a callback that it ran."""
-    outer, frame = _frames.current, _Frame()
+    outer, frame = _frames.current, _Frame(function)
     _frames.current = frame
     try:
         result = function(*args, **kwargs)
@@ -75,8 +75,15 @@ def take_cause(message):
     return cause
 
 
+def get_call():
+    """Returns the name of the method of the innermost call of the library on this thread, or None,
+    and the names of the C functions that it calls, or the function of PyGObject, or None."""
+    return None, None if _frames.current is None else _frames.current.function
+
+
 if fast is not None:
-    run, keep, keep_cause, take_cause = fast.run, fast.keep, fast.keep_cause, fast.take_cause
+    run, keep, keep_cause, take_cause, get_call = (fast.run, fast.keep, fast.keep_cause,
+                                                   fast.take_cause, fast.get_call)
 
 
 def guarded(function):

@@ -17,6 +17,7 @@ from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
 from ._gpumem_callbacks import Handler, run
+from ._gpumem_names import GENERATED, to_python
 from ._gpumem_native import fast
 
 Gpu = get_introspection_module("Gpu")
@@ -83,11 +84,18 @@ def to_texts(value, name):
     return [to_text(item, f"{name}[{i}]") for i, item in enumerate(value)]
 
 
+def describe(value):
+    """Returns a short text for a value in a message. PyGObject shows enumerations by names of C."""
+    if isinstance(value, (GObject.GEnum, GObject.GFlags)):
+        return to_python(repr(value))
+    return reprlib.repr(value)
+
+
 def checked(value, kind, name):
     """Returns the value of an argument; raises TypeError for another type. Without this check,
     values of different enumerations and flags would be interchangeable, since all are ints."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
+        raise TypeError(f"{name} must be of type {kind.__name__}, not {describe(value)}")
     return value
 
 
@@ -107,7 +115,7 @@ def to_property(name, value, spec):
         return checked(value, kind, name)
     if isinstance(value, bool) \
             or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
-        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
+        raise TypeError(f"{name} must be of type {kind.__name__}, not {describe(value)}")
     if not spec.minimum <= value <= spec.maximum:
         raise ValueError(f"{name} must be {spec.minimum} to {spec.maximum}, not {value!r}")
     return kind(value)
@@ -168,8 +176,6 @@ _LINES = {
              " {0} = to_text_({0}, {0!r})",
     to_texts: "if {0} is not None: {0} = to_texts_({0}, {0!r})",
 }
-
-GENERATED = "<gi.overrides.Gpu>"                # the file of generated functions in tracebacks
 
 _NAMES = {"type_": type, "int_": int, "str_": str, "to_index_": to_index,
           "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts,
@@ -239,7 +245,7 @@ def _explain_type(info, error, values):
             what = "None" if expected is None else f"{expected}, not None"
             return TypeError(f"{name} must {'not be' if expected is None else 'be'} {what}")
         if not _is_of_type(type_info, values[name]):
-            return TypeError(f"{name} must be {expected}, not {reprlib.repr(values[name])}")
+            return TypeError(f"{name} must be {expected}, not {describe(values[name])}")
     return error
 
 

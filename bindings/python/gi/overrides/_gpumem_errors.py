@@ -8,16 +8,10 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem_callbacks import take_cause
+from ._gpumem_names import to_python
 
 Gpu = get_introspection_module("Gpu")
 _Code = Gpu.Error                               # the enumeration of the typelib
-
-# Functions that read() and write() of a buffer try first. Messages must name functions that the
-# program calls.
-_INNER = {"gpu_buffer_try_read_address:": "gpu_buffer_read_bytes:",
-          "gpu_buffer_try_write_address:": "gpu_buffer_write_bytes:",
-          "gpu_stream_launch_arguments:": "gpu_stream_launch:",
-          "gpu_program_new_from_source_full:": "gpu_program_new_from_source:"}
 
 _DOMAIN = GLib.quark_to_string(Gpu.error_quark())
 
@@ -49,13 +43,12 @@ class Error(GLib.Error):
     def __init__(self, message: str = "unknown error", domain: "str | None" = None,
                  code: "int | None" = None):
         if not isinstance(message, str):
-            raise TypeError(f"message must be a str, not {message!r}: pass the code after it, as "
-                            f"in Gpu.Error(\"no space\", code=Gpu.Error.BUSY)")
-        for inner, name in _INNER.items():
-            message = message.replace(inner, name, 1) if message.startswith(inner) else message
+            raise TypeError(f"message must be a str, not {to_python(repr(message))}: pass the code "
+                            "after it, as in Gpu.Error(\"no space\", code=Gpu.Error.BUSY)")
+        cause = take_cause(message)
+        message = to_python(message)
         super().__init__(message, _DOMAIN if domain is None else domain,
                          int(self._code if code is None else code))
-        cause = take_cause(message)
         if cause is not None:
             self.__cause__ = cause
 

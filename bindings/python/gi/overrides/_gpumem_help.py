@@ -7,6 +7,7 @@ import gi.docstring
 from gi._gi import StructInfo
 
 from ._gpumem_checks import find_doc
+from ._gpumem_names import register
 
 
 def _generate_doc(info):
@@ -64,6 +65,11 @@ def _copy(function, name):
     return copy
 
 
+def _may_be_called(name):
+    return name.isidentifier() and (not name.startswith("_")
+                                    or name in ("__call__", "__init__", "__new__"))
+
+
 def name_methods(classes):
     """Names methods after the class that programs use, not after a mixin: Python shows these names
     in messages and tracebacks. Methods of a mixin of several classes have names without a class."""
@@ -84,3 +90,5 @@ def name_methods(classes):
                 name = prefix + member.__name__
                 is_constructor = prefix and member.__name__ in ("__new__", "__init__")
                 member.__qualname__ = f"Gpu.{prefix[:-1]}" if is_constructor else name
+                if prefix and _may_be_called(member.__name__):
+                    register(member, member.__qualname__)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Launches whose arguments are host arrays."""
 
-from gi.repository import GLib
-
 from ..module import get_introspection_module
 from ._gpumem import Exported
 from ._gpumem_checks import checked
@@ -70,16 +68,6 @@ def to_flags(flags, allow_empty):
     return flags | Gpu.LaunchFlags.ALLOW_EMPTY if allow_empty else flags
 
 
-def _launch_with_options(stream, *args):
-    try:
-        stream.launch_prepared(Gpu.Launch.new(*args))
-    except GLib.Error as error:                 # name the function that the program called
-        for inner in ("gpu_launch_new: ", "gpu_stream_launch_prepared: "):
-            if error.message.startswith(inner):
-                error.message = "gpu_stream_launch: " + error.message[len(inner):]
-        raise
-
-
 def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), allow_empty=False,
            global_offset=None):
     """Launches a kernel, with the copies before and after the launch that Gpu.In, Gpu.Out and
@@ -97,8 +85,8 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), a
                 transfers.append((args[index], value))
     arguments = to_arguments(kernel, args, indirect)
     if shared_size or flags or global_offset is not None:
-        _launch_with_options(stream, kernel, grid, block, to_offset(global_offset), shared_size,
-                             flags, arguments)
+        stream.launch_prepared(Gpu.Launch.new(kernel, grid, block, to_offset(global_offset),
+                                              shared_size, flags, arguments))
     else:
         stream.launch_arguments(kernel, grid, block, arguments)
     for memory, transfer in transfers:
