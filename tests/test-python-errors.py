@@ -178,8 +178,46 @@ def test_messages_name_wrong_types(fixture):
             (lambda: stream.migrate(buffer), "memories must be a list of memory, not <Gpu.Buffer"),
             (lambda: stream.migrate(Gpu.Array(context, 4)), "pass [memory]"),
             (lambda: stream.migrate(None), "memories must be a list of memory, not None"),
-            (lambda: stream.migrate([5]), "not 'int'")]:
+            (lambda: stream.migrate([5]), "not 'int'"),
+            (lambda: Gpu.Event.wait_all([5], None), "events[0] must be of type Event, not 5"),
+            (lambda: Gpu.Event.wait_all(stream.record()), "events, not <Gpu.Event"),
+            (lambda: Gpu.Program(context, "", headers=5), "dictionary from names to texts, not 5"),
+            (lambda: Gpu.Program(context, "", headers="x.h"), "names to texts, not 'x.h'"),
+            (lambda: Gpu.Program(context, "", names=5), "names must be a list or a tuple of names"),
+            (lambda: Gpu.Program(context, "", names="f"), "not 'f': pass names=[name]"),
+            (lambda: Gpu.Program(context, "", names=["f", 5]), "names[1] must be of type str")]:
         check_message(call, TypeError, words)
+
+
+def test_messages_of_arguments(fixture):
+    """One kernel argument in the place of a tuple raises an error that shows the tuple, also if it
+    could be iterated over. So does memory in the place of a list."""
+    kernel, buffer, stream = fixture.program().scale, fixture.buffer(64), fixture.stream
+    array = Gpu.Array.zeros(fixture.context, 3, "float32")
+    for value in buffer, array, 5, None, "b", b"abc", {1: 2}, Gpu.InOut(bytearray(4)):
+        for call in (lambda: stream.launch(kernel, 4, args=value),
+                     lambda: stream.launch(kernel, 4, None, value),
+                     lambda: kernel.prepare(4, args=value)):
+            check_message(call, TypeError, "args must be a list or a tuple of kernel arguments, "
+                          "not ", "pass args=(argument,)")
+    check_message(lambda: stream.launch(kernel, 4, args=(buffer, 2.0), indirect=buffer), TypeError,
+                  "indirect must be a list or a tuple of memory, not <Gpu.Buffer", "[memory]")
+    stream.launch(kernel, 16, args=iter([buffer, 2.0]))
+    stream.synchronize()
+
+
+def test_messages_of_patterns(fixture):
+    """An int that is not one byte raises an error that shows larger patterns."""
+    stream, buffer = fixture.stream, fixture.buffer(64)
+    for value in 300, -1, 1 << 70:
+        for call in (lambda: stream.fill(buffer, value), lambda: buffer.fill(value),
+                     lambda: stream.fill_region(buffer, value, (1, 1))):
+            check_message(call, OverflowError, f"one byte, 0 to 255, not {value}", "numpy.uint32")
+
+
+def plain_messages_of_devices():
+    for empty in [], ():
+        check_message(lambda: Gpu.Context(empty), ValueError, f"{empty!r} is empty", "None")
 
 
 def plain_messages_of_new_errors():

@@ -270,8 +270,9 @@ def test_headers_refused(fixture):
         with raises(Gpu.Error.INVALID_ARGUMENT, f"header '{folder}' cannot", f"header '{name}'"):
             Gpu.Program(fixture.context, OPTIONS_SOURCE, headers=headers)
     if fixture.device.backend == "host":
-        with raises(Gpu.Error.INVALID_ARGUMENT, "'program.cl'"):
-            Gpu.Program(fixture.context, OPTIONS_SOURCE, headers={"program.cl": ""})
+        for name in "program.cl", "program.cl/x.h":
+            with raises(Gpu.Error.INVALID_ARGUMENT, f"'{name}', because", "needs 'program.cl' for"):
+                Gpu.Program(fixture.context, OPTIONS_SOURCE, headers={name: ""})
 
 
 def test_headers_everywhere(fixture):

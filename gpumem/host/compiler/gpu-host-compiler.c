@@ -305,11 +305,13 @@ write_headers (const char         *directory,
 
   for (guint i = 0; headers != NULL && headers[i] != NULL; i += 2)
     {
-      if (g_strv_contains (own, headers[i]))
+      g_autofree char *first = g_strndup (headers[i], strcspn (headers[i], "/"));
+
+      if (g_strv_contains (own, first))
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       "host: a header cannot have the name '%s', which the compiler needs for a "
-                       "file of its own", headers[i]);
+                       "host: a header cannot have the name '%s', because the compiler needs '%s' "
+                       "for a file of its own", headers[i], first);
           return FALSE;
         }
     }

@@ -64,8 +64,8 @@ from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocat
                             using_allocator)
 from ._gpumem_structs import match_dtype_to_c_struct
 from ._gpumem_svm import SvmMethods, array_over
-from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_offset, to_options,
-                             to_origin, to_shape)
+from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_list, to_offset,
+                             to_options, to_origin, to_shape)
 
 Gpu = get_introspection_module("Gpu")
 
@@ -184,6 +184,9 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
 
     def __new__(cls, device=None, flags=Gpu.ContextFlags.NONE):
         if isinstance(device, (list, tuple, set, frozenset)):
+            if not device:
+                raise ValueError(f"a context needs a device, and {device!r} is empty: None selects "
+                                 "the default device")
             return Gpu.Context.new_for_devices([_to_device(one) for one in device])
         if device is None:
             device = Gpu.Device.get_default()
@@ -1128,6 +1131,9 @@ class Event(Gpu.Event):
     def wait_all(events, cancellable=None):
         """Waits for all events, then raises the first error."""
         first = None
+        events = to_list(events, "events", "events", "[event]")
+        for index, event in enumerate(events):
+            checked(event, Gpu.Event, f"events[{index}]")
         for event in events:
             try:
                 wait(event, cancellable)

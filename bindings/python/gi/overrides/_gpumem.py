@@ -233,6 +233,9 @@ def to_pattern(pattern):
     if isinstance(pattern, bytes):
         return pattern
     if isinstance(pattern, int):
+        if not 0 <= pattern <= 255:
+            raise OverflowError(f"an int as a pattern is one byte, 0 to 255, not {pattern}: pass a "
+                                "number of NumPy, such as numpy.uint32 (x), or bytes")
         return pattern.to_bytes(1, "little")
     if type(pattern) is float:                  # not numpy.float64, a subclass with a size
         raise TypeError("a float has no definite size: give numpy.float32 (x) or numpy.float64 (x)")

@@ -10,7 +10,7 @@ from gi.repository import GLib, GObject
 from ..module import get_introspection_module
 from ._gpumem import wait_for
 from ._gpumem_arrays import to_range
-from ._gpumem_values import to_headers, to_options
+from ._gpumem_values import to_headers, to_names, to_options
 
 Gpu = get_introspection_module("Gpu")
 
@@ -144,7 +144,7 @@ class AsyncProgram:
             import asyncio
             return await asyncio.to_thread(
                 Gpu.Program.new_from_source_full, context, source, options, flags,
-                None if names is None else list(names), to_headers(headers))
+                to_names(names), to_headers(headers))
         return await wait_for(
             lambda cancellable, callback: Gpu.Program.new_from_source_async(
                 context, source, options, cancellable, callback),

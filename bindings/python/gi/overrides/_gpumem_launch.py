@@ -5,7 +5,7 @@ from ..module import get_introspection_module
 from ._gpumem import Exported
 from ._gpumem_checks import checked
 from ._gpumem_scope import allocate
-from ._gpumem_values import to_arguments, to_extent, to_offset
+from ._gpumem_values import to_arguments, to_extent, to_list, to_offset
 
 Gpu = get_introspection_module("Gpu")
 
@@ -78,7 +78,7 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), a
     flags = to_flags(flags, allow_empty and is_empty)
     transfers = []
     if not isinstance(args, Gpu.Arguments):
-        args = list(args)
+        args = to_list(args, "args", "kernel arguments", "args=(argument,)")
         for index, value in enumerate(args):
             if isinstance(value, Transfer):
                 args[index] = _allocate(stream, value)

@@ -8,7 +8,7 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from ._gpumem import to_glib_bytes
 from ._gpumem_async import AsyncProgram
-from ._gpumem_values import to_headers, to_options
+from ._gpumem_values import to_headers, to_names, to_options
 
 Gpu = get_introspection_module("Gpu")
 
@@ -45,8 +45,7 @@ class ProgramMethods(AsyncProgram):
         lists the templates, overloads and variables that the program looks up later. headers maps
         the names of headers to their texts. Raises Gpu.BuildFailedError with the compiler's log."""
         return Gpu.Program.new_from_source_full(context, source, to_options(context, options),
-                                                flags, None if names is None else list(names),
-                                                to_headers(headers))
+                                                flags, to_names(names), to_headers(headers))
 
     @classmethod
     def new_from_source_full(cls, context, source, options=None, flags=Gpu.ProgramFlags.NONE,

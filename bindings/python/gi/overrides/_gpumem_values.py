@@ -187,6 +187,16 @@ def _add_argument(arguments, kernel, value, index, type_name):
         _add_bytes(arguments, kernel, value, index)
 
 
+def to_list(values, name, what, example):
+    """Returns a list, or raises TypeError for a single value, such as an array, text or memory,
+    even if the value could be iterated over."""
+    single = (str, bytes, bytearray, memoryview, dict, set, Gpu.Memory, Gpu.Array)
+    if not isinstance(values, single) and hasattr(values, "__iter__") and not is_array_like(values):
+        return list(values)
+    raise TypeError(f"{name} must be a list or a tuple of {what}, not {reprlib.repr(values)}: pass "
+                    f"{example}")
+
+
 def to_arguments(kernel, values, indirect=()):
     """Converts kernel arguments. indirect lists memory that the kernel accesses only through
     pointers in other memory."""
@@ -194,6 +204,10 @@ def to_arguments(kernel, values, indirect=()):
         if indirect:
             raise TypeError("indirect requires a list of arguments: a Gpu.Arguments has its own")
         return values
+    if type(values) not in (list, tuple):
+        values = to_list(values, "args", "kernel arguments", "args=(argument,)")
+    if type(indirect) not in (list, tuple):
+        indirect = to_list(indirect, "indirect", "memory", "indirect=[memory]")
     arguments = Gpu.Arguments.new()
     n_known = kernel.get_n_arguments()
     for index, value in enumerate(values):
@@ -223,11 +237,25 @@ def to_headers(headers):
     """Returns a dictionary from the names of headers to their texts."""
     if headers is None:
         return None
-    headers = dict(headers)
+    try:
+        headers = dict(headers)
+    except (TypeError, ValueError):
+        raise TypeError("headers must be a dictionary from names to texts, not "
+                        f"{reprlib.repr(headers)}") from None
     for name, text in headers.items():
         to_text(checked(name, str, "the name of a header"), "the name of a header")
         to_text(checked(text, str, f"headers[{name!r}]"), f"headers[{name!r}]")
     return headers
+
+
+def to_names(names):
+    """Returns a list of names, or None."""
+    if names is None:
+        return None
+    names = to_list(names, "names", "names", "names=[name]")
+    for index, name in enumerate(names):
+        to_text(checked(name, str, f"names[{index}]"), f"names[{index}]")
+    return names
 
 
 def _quote_for_opencl(word, index):
