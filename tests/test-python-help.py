@@ -68,6 +68,42 @@ def plain_docstrings():
     equal(marked, [])
 
 
+def list_attributes():
+    """Yields (name, attribute) for the attributes of all classes that programs use."""
+    for kind in list_classes():
+        if kind.__name__.endswith(("Class", "Interface")):     # of GObject's type system
+            continue
+        for name in list_names(kind):
+            for owner in kind.__mro__:
+                if name in vars(owner):
+                    if inspect.isdatadescriptor(vars(owner)[name]):
+                        yield f"{kind.__name__}.{name}", vars(owner)[name]
+                    break
+
+
+def plain_attributes():
+    """Every attribute has a docstring without markup of C: that of the GIR, or one of its own."""
+    if not HAS_MODULE:
+        raise Skip("only the C module has the docstrings of the GIR")
+    missing, marked, count = [], [], 0
+    for name, attribute in list_attributes():
+        count += 1
+        doc = attribute.__doc__ or ""
+        if len(doc) < 10 or not doc[0].isupper() and not doc.startswith("{"):
+            missing.append((name, doc))
+        found = MARKUP.search(doc)
+        if found:
+            marked.append((name, found[0]))
+    assert count >= 180, count
+    equal(missing, [])
+    equal(marked, [])
+    equal(Gpu.Buffer.size.__doc__, "The size in bytes.")
+    equal(Gpu.Array.size.__doc__, "The number of elements.")
+    equal(Gpu.Device.name.__doc__, "The name of the device, as the driver reports it.")
+    text = pydoc.plain(pydoc.render_doc(Gpu.Stream))
+    assert "The number of submitted operations." in text, text
+
+
 def plain_signatures():
     """Every function and method has a signature, which begins with self or cls unless it is bound
     or static, and has the parameters of the docstring."""

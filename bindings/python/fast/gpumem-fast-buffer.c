@@ -333,17 +333,23 @@ add_properties (PyTypeObject *type)
   static guint64 (*get_handle) (GpuMemory *) = gpu_memory_get_native_handle;
   static guint64 (*get_address) (GpuMemory *) = gpu_memory_get_device_address;
   static PyGetSetDef properties[] = {
-    { "size", memory_size, NULL, "Bytes.", NULL },
-    { "native_handle", memory_number, NULL, "The native handle.", &get_handle },
-    { "device_address", memory_number, NULL, "The address in kernels.", &get_address },
-    { "released", memory_released, NULL, "Whether the memory was released.", NULL }
+    { "size", memory_size, NULL, NULL, NULL },
+    { "native_handle", memory_number, NULL, NULL, &get_handle },
+    { "device_address", memory_number, NULL, NULL, &get_address },
+    { "released", memory_released, NULL, NULL, NULL }
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (properties); i++)
     {
-      PyObject *property = PyDescr_NewGetSet (type, &properties[i]);
-      int status = property != NULL ? PyObject_SetAttrString ((PyObject *) type,
-                                                              properties[i].name, property) : -1;
+      g_autofree char *name = g_strconcat (":", properties[i].name, NULL);
+      PyObject *property;
+      int status = -1;
+
+      properties[i].doc = gpu_fast_find_doc ("Memory", name);
+      property = PyDescr_NewGetSet (type, &properties[i]);
+
+      if (property != NULL)
+        status = PyObject_SetAttrString ((PyObject *) type, properties[i].name, property);
 
       Py_XDECREF (property);
 

@@ -419,17 +419,25 @@ function_get_name (PyObject *self,
   return PyUnicode_FromString (((GpuFastFunction *) self)->spec->name);
 }
 
-static const char *
-find_doc (const char *owner,
-          const char *name)
+static int
+compare_docs (const void *a,
+              const void *b)
 {
-  for (guint i = 0; i < gpu_fast_n_docs; i++)
-    {
-      if (g_str_equal (gpu_fast_docs[i].owner, owner) && g_str_equal (gpu_fast_docs[i].name, name))
-        return gpu_fast_docs[i].doc;
-    }
+  const GpuFastDoc *left = a, *right = b;
+  int order = strcmp (left->owner, right->owner);
 
-  return NULL;
+  return order != 0 ? order : strcmp (left->name, right->name);
+}
+
+const char *
+gpu_fast_find_doc (const char *owner,
+                   const char *name)
+{
+  const GpuFastDoc key = { owner, name, NULL };
+  const GpuFastDoc *found = bsearch (&key, gpu_fast_docs, gpu_fast_n_docs, sizeof key,
+                                     compare_docs);
+
+  return found != NULL ? found->doc : NULL;
 }
 
 PyObject *
@@ -445,7 +453,7 @@ gpu_fast_get_doc (PyObject         *module G_GNUC_UNUSED,
       return NULL;
     }
 
-  doc = find_doc (PyUnicode_AsUTF8 (args[0]), PyUnicode_AsUTF8 (args[1]));
+  doc = gpu_fast_find_doc (PyUnicode_AsUTF8 (args[0]), PyUnicode_AsUTF8 (args[1]));
 
   if (doc == NULL)
     Py_RETURN_NONE;
@@ -458,7 +466,7 @@ function_get_doc (PyObject *self,
                   void     *data G_GNUC_UNUSED)
 {
   const GpuFastSpec *spec = ((GpuFastFunction *) self)->spec;
-  const char *doc = find_doc (spec->owner != NULL ? spec->owner : "", spec->name);
+  const char *doc = gpu_fast_find_doc (spec->owner != NULL ? spec->owner : "", spec->name);
 
   if (doc == NULL)
     return PyObject_GetAttrString (((GpuFastFunction *) self)->info, "__doc__");

@@ -39,14 +39,15 @@ typedef struct
 extern const GpuFastSpec gpu_fast_specs[];
 extern const guint gpu_fast_n_specs;
 
-/* The docstring of a function, or of a class. */
+/* The docstring of a function, of a class or of an attribute. */
 typedef struct
 {
   const char *owner;                /* class, "" for a function of the namespace */
-  const char *name;                 /* "" for the class itself */
+  const char *name;                 /* "" for the class itself, with a colon for an attribute */
   const char *doc;
 } GpuFastDoc;
 
+/* Sorted by class and name. */
 extern const GpuFastDoc gpu_fast_docs[];
 extern const guint gpu_fast_n_docs;
 

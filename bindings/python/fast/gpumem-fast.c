@@ -214,7 +214,8 @@ static PyMethodDef methods[] = {
     "there is none." },
   { "get_doc", (PyCFunction) (void (*) (void)) gpu_fast_get_doc, METH_FASTCALL,
     "Returns the docstring of a function of a class, of a function of the module if the class is "
-    "\"\", or of a class if the name of the function is \"\". Returns None if there is none." },
+    "\"\", of a class if the name of the function is \"\", or of an attribute if the name begins "
+    "with a colon. Returns None if there is none." },
   { "hold", (PyCFunction) (void (*) (void)) gpu_fast_hold, METH_FASTCALL,
     "Returns a GLib.Bytes over contiguous data, writable ones if the second argument is True, for "
     "the body of a with statement, or None for data that need a conversion." },

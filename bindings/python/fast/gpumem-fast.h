@@ -127,6 +127,11 @@ gboolean  gpu_fast_export   (PyObject          *data,
                              gboolean           writable,
                              Py_buffer         *buffer);
 
+/* Returns the docstring of a function of a class, or of an attribute, whose name begins with a
+ * colon; or NULL. */
+const char *gpu_fast_find_doc   (const char        *owner,
+                                 const char        *name);
+
 /* Writes data to the start of a buffer and waits. Takes ownership of @data. Returns True, or NULL
  * with an exception. */
 PyObject *gpu_fast_write    (PyObject          *self,

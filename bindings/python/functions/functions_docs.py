@@ -76,8 +76,32 @@ def _describe_function(element, kind, markup):
     return "\n\n".join(parts + ["\n".join(lines)] * bool(lines))
 
 
+def _to_noun(paragraphs):
+    """Returns the docstring of an attribute for that of its getter or of a field."""
+    text = "\n\n".join(map(_wrap, paragraphs))
+    text = re.sub(r"^(Gets|Returns) (\w)", lambda found: found[2].upper(), text)
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _list_attributes(owner, markup):
+    """Returns the docstrings of properties and fields, and of getters that have no property, by the
+    name after a colon."""
+    docs = {}
+    for method in owner.findall(CORE + "method"):
+        prefix, _, name = method.get("name").partition("_")
+        if prefix in ("get", "is") and method.get("introspectable") != "0":
+            docs[f":{name}"] = markup.convert(method.findtext(CORE + "doc"))[:1]
+    for tag in "field", "property":
+        for one in owner.findall(CORE + tag):
+            if one.get("private") != "1" and one.findtext(CORE + "doc"):
+                name = one.get("name").replace("-", "_")
+                docs[f":{name}"] = markup.convert(one.findtext(CORE + "doc"))
+    return {name: _to_noun(paragraphs) for name, paragraphs in docs.items() if paragraphs}
+
+
 def list_docs(path):
-    """Returns the docstrings by (class or empty, name): the name is empty for the class itself."""
+    """Returns the docstrings by (class or empty, name): the name is empty for the class itself, and
+    begins with a colon for an attribute."""
     root = xml.etree.ElementTree.parse(path).getroot().find(CORE + "namespace")
     markup, docs = Markup(root), {}
     for owner in [root, *(one for tag in CLASSES for one in root.findall(CORE + tag)
@@ -85,6 +109,8 @@ def list_docs(path):
         path = "" if owner is root else owner.get("name")
         if owner is not root:
             docs[path, ""] = "\n\n".join(map(_wrap, markup.convert(owner.findtext(CORE + "doc"))))
+            docs.update({(path, name): doc
+                         for name, doc in _list_attributes(owner, markup).items()})
         for tag, kind in FUNCTIONS.items():
             for one in owner.findall(CORE + tag):
                 if one.get("introspectable") != "0" and not one.get("shadowed-by") \

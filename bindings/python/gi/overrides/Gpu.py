@@ -1206,7 +1206,7 @@ class Program(ProgramMethods, Gpu.Program):
                               kernels own the handle.""")
     options = _property("options")
     source = _property("source")
-    kernels = property(lambda self: self.list_kernels())
+    kernels = property(lambda self: self.list_kernels(), doc="The names of all kernels, a list.")
 
 
 Program = override(Program)

@@ -184,6 +184,7 @@ class TrackingAllocatorMethods:
 
     @property
     def blocks(self):
+        """The allocations in use: a list of dictionaries, for example with size and tag."""
         return self.list_blocks().unpack()
 
     @property

@@ -343,11 +343,14 @@ def _replace_functions(owner):
 
 
 def _replace_fields(owner):
-    """Replaces the setters of integer fields of a structure."""
+    """Replaces the setters of integer fields of a structure, and adds docstrings."""
     for name, field in list(vars(owner).items()):
+        if isinstance(field, property):
+            field.__doc__ = find_doc(owner.__name__, ":" + name)
         info = getattr(getattr(field, "fset", None), "__self__", None)
         if info is not None and _type_of(info).get_tag() in _INTEGERS:
-            setattr(owner, name, property(field.fget, _strict_setter(field.fset, name)))
+            setattr(owner, name, property(field.fget, _strict_setter(field.fset, name),
+                                          doc=field.__doc__))
 
 
 def _strict_setter(put, name):

@@ -65,6 +65,13 @@ def _copy(function, name):
     return copy
 
 
+def _find_attribute_doc(owners, name):
+    """Returns the docstring of a property or of its getter, from the classes or their parents."""
+    kinds = [kind.__name__ for owner in owners for kind in owner.__mro__
+             if hasattr(kind, "__info__")]
+    return next(filter(None, (find_doc(kind, ":" + name) for kind in kinds)), None)
+
+
 def _may_be_called(name):
     return name.isidentifier() and (not name.startswith("_")
                                     or name in ("__call__", "__init__", "__new__"))
@@ -81,6 +88,9 @@ def name_methods(classes):
             for owner in owners:
                 if owner.__init__ is initialize:
                     owner.__init__ = _copy(initialize, f"Gpu.{owner.__name__}")
+        for name, member in vars(kind).items():
+            if isinstance(member, property) and not member.__doc__:
+                member.__doc__ = _find_attribute_doc(owners, name)
         prefix = owners.pop().__name__ + "." if len(owners) == 1 else ""
         for member in vars(kind).values():
             member = getattr(member, "fget", getattr(member, "__func__", member))

@@ -84,10 +84,12 @@ class DTypeMethods:
     """Gpu.DType("float32"): the type of an element, from its name or anything that numpy.dtype()
     accepts. numpy() returns the NumPy dtype."""
     kind = property(lambda self: self.get_kind())
-    itemsize = property(lambda self: self.get_item_size())
+    itemsize = property(lambda self: self.get_item_size(), doc="The size of an element in bytes.")
     name = property(lambda self: self.get_name())
-    str = property(lambda self: self.to_string())
-    format = property(lambda self: self.to_format())
+    str = property(lambda self: self.to_string(),
+                   doc="The type string of NumPy's array interface, such as '<f4'.")
+    format = property(lambda self: self.to_format(),
+                      doc="The format of Python's buffer protocol, such as 'f'.")
 
     def __new__(cls, value):
         return to_dtype(value)
@@ -263,13 +265,14 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     offset = property(lambda self: self.get_offset())
     shape = property(lambda self: tuple(self.get_shape() or ()))
     strides = property(lambda self: tuple(self.get_strides() or ()))
-    ndim = property(lambda self: self.get_n_dims())
-    itemsize = property(lambda self: self.get_dtype().get_item_size())
-    nbytes = property(lambda self: self.get_size())
-    size = property(lambda self: self.get_n_elements())
+    ndim = property(lambda self: self.get_n_dims(), doc="The number of dimensions.")
+    itemsize = property(lambda self: self.get_dtype().get_item_size(),
+                        doc="The size of an element in bytes.")
+    nbytes = property(lambda self: self.get_size(), doc="The size of all elements in bytes.")
+    size = property(lambda self: self.get_n_elements(), doc="The number of elements.")
     flags = property(Flags)
     device_address = property(lambda self: self.get_device_address())
-    T = property(lambda self: self.transpose())
+    T = property(lambda self: self.transpose(), doc="The transposed array, over the same memory.")
 
     def __new__(cls, context, shape, dtype=float, order="C", allocator=None, stream=None,
                 strides=None):

@@ -22,7 +22,8 @@ class SvmMethods(ArrayMethods):
 
     svm_flags = property(lambda self: self.get_property("svm-flags"))
     alignment = property(lambda self: self.get_property("alignment"))
-    address = property(lambda self: self.get_device_address())
+    address = property(lambda self: self.get_device_address(),
+                       doc="The address of the memory, on the host and in kernels.")
 
     def __new__(cls, context, size, svm_flags=Gpu.SvmFlags.NONE, flags=Gpu.MemoryFlags.NONE,
                 alignment=0):
