@@ -31,6 +31,8 @@
 #define CUmemPool_attribute              gpu_CUmemPool_attribute
 #define CUpointer_attribute              gpu_CUpointer_attribute
 #define CUresourcetype                   gpu_CUresourcetype
+#define CUstreamCaptureMode              gpu_CUstreamCaptureMode
+#define CUstreamCaptureStatus            gpu_CUstreamCaptureStatus
 #define CUresourceViewFormat             gpu_CUresourceViewFormat
 #define CUdriverProcAddressQueryResult   gpu_CUdriverProcAddressQueryResult
 #define CUuuid                           gpu_CUuuid
@@ -79,6 +81,8 @@
 #undef CUmemPool_attribute
 #undef CUpointer_attribute
 #undef CUresourcetype
+#undef CUstreamCaptureMode
+#undef CUstreamCaptureStatus
 #undef CUresourceViewFormat
 #undef CUdriverProcAddressQueryResult
 #undef CUuuid
@@ -134,6 +138,8 @@ ENUMERATION (CUmem_range_attribute)
 ENUMERATION (CUmemPool_attribute)
 ENUMERATION (CUpointer_attribute)
 ENUMERATION (CUresourcetype)
+ENUMERATION (CUstreamCaptureMode)
+ENUMERATION (CUstreamCaptureStatus)
 ENUMERATION (CUresourceViewFormat)
 ENUMERATION (CUdriverProcAddressQueryResult)
 
