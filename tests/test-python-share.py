@@ -5,10 +5,11 @@ drivers, and file descriptors."""
 
 import os
 import random
+import socket
 import subprocess
 import sys
 
-from python_util import Gpu, Skip, equal, main, raises
+from python_util import Gio, Gpu, Skip, equal, main, raises
 
 SIZE = 100000
 
@@ -68,6 +69,58 @@ def test_file_descriptor_of_slice(fixture):
     again = Gpu.Buffer.new_from_fd(context, fd, *where, part.size, kind=Gpu.FdKinds.OPAQUE)
     os.close(fd)
     equal((again.size, again.read()), (4096, buffer.read(4096, 4096)))
+
+
+RECEIVER = """
+import socket, sys
+import gi
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gio, Gpu
+link = socket.socket(fileno=int(sys.argv[2]))
+context = Gpu.Context(Gpu.Device(sys.argv[1]))
+handle, fds, _, _ = socket.recv_fds(link, 10000, 253)
+buffer = Gpu.Buffer.new_from_fds(context, handle, Gio.UnixFDList.new_from_array(fds))
+link.send(buffer.read(0, 1000) + buffer.read(buffer.size - 1000, 1000))
+buffer.fill(7)
+context.synchronize()
+link.send(b"done")
+"""
+
+
+def check_pool(fixture, kind, size):
+    """Sends a buffer of a pool to another process, which reads and fills it."""
+    pool = Gpu.MemoryPool(fixture.context, kind, Gpu.MemoryFlags.SHAREABLE)
+    before, buffer, after = pool(3000), pool(size), pool(3000)
+    data = random.Random(3).randbytes(size)
+    buffer.write(data)
+    for neighbour in (before, after):
+        neighbour.write(b"\1" * 3000)
+    fds = Gio.UnixFDList.new()
+    handle = buffer.export_fds(fds)
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    here.settimeout(60)
+    process = subprocess.Popen([sys.executable, "-c", RECEIVER, fixture.device.get_id(),
+                                str(there.fileno())], pass_fds=[there.fileno()])
+    there.close()
+    socket.send_fds(here, [handle], fds.peek_fds())
+    equal(here.recv(2000), data[:1000] + data[-1000:])
+    equal((here.recv(4), process.wait(60)), (b"done", 0))
+    here.close()
+    equal(buffer.read(), b"\7" * size)
+    equal((before.read(), after.read()), (b"\1" * 3000, b"\1" * 3000))
+
+
+def test_pool(fixture):
+    if not fixture.device.capabilities & Gpu.Capabilities.IPC_FDS:
+        with raises(Gpu.Error.NOT_SUPPORTED, "cannot share memory"):
+            Gpu.MemoryPool(fixture.context, flags=Gpu.MemoryFlags.SHAREABLE)
+        return
+    for kind in (Gpu.MemoryPoolKind.AUTOMATIC, Gpu.MemoryPoolKind.EXPANDABLE,
+                 Gpu.MemoryPoolKind.BINS):
+        for size in (SIZE, 9 << 20):
+            check_pool(fixture, kind, size)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "create its pool with this flag"):
+        Gpu.MemoryPool(fixture.context)(SIZE).export_fds(Gio.UnixFDList.new())
 
 
 def gives(device, to):

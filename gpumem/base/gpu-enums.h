@@ -212,7 +212,9 @@ typedef enum
  * @GPU_MEMORY_FLAGS_HOST_NO_ACCESS: the host neither reads nor writes the memory
  * @GPU_MEMORY_FLAGS_ALLOC_HOST: placed in memory that both host and device access fast
  * @GPU_MEMORY_FLAGS_UNTRACKED: uses are not tracked; the program orders uses on several streams
- * @GPU_MEMORY_FLAGS_SHAREABLE: can be exported to another process as a file descriptor
+ * @GPU_MEMORY_FLAGS_SHAREABLE: can be exported to another process as a file descriptor. Other
+ *   processes that get the descriptor of memory of a #GpuMemoryPool can also access other memory of
+ *   the pool
  *
  * The intended use of memory. The flags for access by kernels exclude each other. The flags for
  * access by the host exclude each other.
@@ -707,7 +709,7 @@ typedef enum
 /**
  * GpuMemoryPoolKind:
  * @GPU_MEMORY_POOL_AUTOMATIC: the first of the following kinds that the device or the allocator
- *   supports
+ *   supports; segments for memory with %GPU_MEMORY_FLAGS_SHAREABLE
  * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses, to which the pool maps physical memory on
  *   demand; the pool also moves physical memory to other addresses of the range; requires
  *   %GPU_CAPABILITIES_VIRTUAL_MEMORY

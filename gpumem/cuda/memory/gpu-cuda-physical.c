@@ -26,9 +26,9 @@ get_properties (GpuCudaContext *context,
   return properties;
 }
 
-/* Removes the property GPUDirect RDMA. Returns FALSE if @properties do not have it, or if @code
- * does not mean that the driver refuses it. Some drivers report properties that they then refuse, for
- * example in containers. */
+/* Removes GPUDirect RDMA from the properties. Returns FALSE if they do not have it, or if @code
+ * does not mean that the driver refuses it. In containers, for example, some drivers report
+ * properties that they then refuse. */
 static gboolean
 remove_rdma (CUmemAllocationProp *properties,
              CUresult             code)
