@@ -177,8 +177,8 @@ count_alloc (GpuPool              *pool,
 {
   GpuPoolCache *cache = _gpu_pool_cache_current;
 
-  if (cache != NULL && (cache->counts.n_allocs | cache->counts.n_frees) != 0
-      && cache->pool == pool)
+  if (cache != NULL && cache->pool == pool
+      && (cache->counts.n_allocs | cache->counts.n_frees) != 0)
     _gpu_pool_add_counts (pool, &cache->counts);
 
   if (request->is_lent)

@@ -310,8 +310,8 @@ return_evicted (GpuPool     *pool,
     }
 }
 
-/* Returns the cached blocks of this thread to their heaps, so that they can be joined. Returns FALSE
- * if there are none, or if the last attempt was a short time ago. */
+/* Returns the cached blocks of this thread to their heaps, so that they can be joined. Returns
+ * FALSE if there are none, or if the last attempt was a short time ago. */
 static gboolean
 flush_to_heaps (GpuPool      *pool,
                 GpuPoolCache *cache,
@@ -360,7 +360,8 @@ count_request (GpuPool      *pool,
                GpuPoolCache *cache)
 {
   GpuPool *heap = cache->heap;
-  gint64 units = __atomic_load_n (&heap->counts.units, __ATOMIC_RELAXED) + cache->counts.units;
+  gint64 units = __atomic_load_n (&heap->counts.units, __ATOMIC_RELAXED)
+                 + __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
 
   if (G_LIKELY (++cache->n_uncounted < MAX_UNCOUNTED
                 && ABS (units) <= __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED)))
