@@ -43,7 +43,7 @@ from ._gpumem_arrays import is_over_memory, memory_of, to_range
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncStream,
                             AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
-from ._gpumem_checks import checked, to_index
+from ._gpumem_checks import checked, set_stream_class, to_index, to_stream
 from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error,
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
@@ -501,7 +501,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
             stream = context.get_default_stream() if context is not None else None
         if stream is None:
             self.read_bytes(None, 0, 1, None)   # raises the precise error
-        return stream
+        return to_stream(stream, "stream", (self,))
 
     def _write_exported(self, exported, offset, stream):
         """Writes exported data, and releases the export."""
@@ -1222,7 +1222,7 @@ class Kernel(Gpu.Kernel, _Attributes):
 
     def __call__(self, stream, grid, block=None, *args, shared_size=0,
                  flags=Gpu.LaunchFlags.NONE, allow_empty=False, global_offset=None):
-        stream = checked(stream, Gpu.Stream, "stream")
+        stream = checked(to_stream(stream, "stream", (self.program,)), Gpu.Stream, "stream")
         return stream.launch(self, grid, block, args, shared_size, flags, allow_empty=allow_empty,
                              global_offset=global_offset)
 
@@ -1237,7 +1237,7 @@ class Kernel(Gpu.Kernel, _Attributes):
               allow_empty=False, global_offset=None):
         """Launches the kernel. Returns a function that waits for the kernel and returns the seconds
         that it took."""
-        stream = checked(stream, Gpu.Stream, "stream")
+        stream = checked(to_stream(stream, "stream", (self.program,)), Gpu.Stream, "stream")
         launch = self.prepare(grid, block, args, shared_size, flags, allow_empty=allow_empty,
                               global_offset=global_offset)
         event = stream.launch_timed(launch)
@@ -1470,6 +1470,7 @@ class Stream(AsyncStream, Gpu.Stream):
 
 
 Stream = override(Stream)
+set_stream_class(Stream)
 
 
 class Extent(Gpu.Extent):

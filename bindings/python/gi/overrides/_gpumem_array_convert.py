@@ -7,6 +7,7 @@ from typing import Any
 from ..module import get_introspection_module
 from ._gpumem_array_text import from_bfloat
 from ._gpumem_cache import memoize
+from ._gpumem_checks import get_stream
 
 Gpu = get_introspection_module("Gpu")
 
@@ -131,7 +132,7 @@ def _convert_on_device(array, result, kernel, order, stream):
         source.write(array, stream)
         array = source
     grid = (array.size + _GROUP - 1) // _GROUP * _GROUP
-    on = stream or array.context.get_default_stream()
+    on = get_stream(stream, array.context)
     # Kernels of OpenCL cannot take an array at any offset
     start = array.offset // array.itemsize
     on.launch(kernel, grid, None, (result, array.memory, start, array.size))

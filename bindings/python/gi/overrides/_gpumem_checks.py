@@ -91,6 +91,46 @@ def describe(value):
     return reprlib.repr(value)
 
 
+def _find_handle(value, name):
+    """Returns the handle of a stream of another CUDA library, or None. Streams of older versions of
+    PyTorch only have the attribute cuda_stream."""
+    protocol = getattr(value, "__cuda_stream__", None)
+    if protocol is None:
+        return getattr(value, "cuda_stream", None)
+    # An attribute in older versions of cuda.core
+    version, handle = protocol() if callable(protocol) else protocol
+    if version != 0:
+        raise TypeError(f"{name} has version {version} of __cuda_stream__(), not 0")
+    return handle
+
+
+def to_stream(value, name, others):
+    """Returns a Gpu.Stream for a stream of another library, which has __cuda_stream__(). others are
+    the other arguments, one of which has the context. Leaves anything else to PyGObject."""
+    if isinstance(value, Gpu.Stream):
+        return value
+    found = _find_handle(value, name)
+    if found is None:
+        return value
+    for other in others:
+        context = other if isinstance(other, Gpu.Context) else getattr(other, "context", None)
+        if isinstance(context, Gpu.Context):
+            break
+    else:
+        raise TypeError(f"{name} is a {type(value).__name__}: there is no context for which to "
+                        "wrap it; pass a Gpu.Stream")
+    if context.device.backend != "cuda":
+        raise TypeError(f"{name} is a {type(value).__name__}, a CUDA stream, but the context is "
+                        f"of {context.device.id}")
+    return Gpu.Stream.new_wrapped(context, int(found), Gpu.WrapMode.BORROW)
+
+
+def get_stream(stream, context):
+    """Returns the stream, which may be of another library; the default stream for None."""
+    return context.get_default_stream() if stream is None \
+        else to_stream(stream, "stream", (context,))
+
+
 def checked(value, kind, name):
     """Returns the value of an argument; raises TypeError for another type. Without this check,
     values of different enumerations and flags would be interchangeable, since all are ints."""
@@ -134,12 +174,23 @@ def _length_of(type_info):
     return _describe(type_info, "get_array_length", "get_array_length_index")
 
 
+def set_stream_class(stream_class):
+    """Streams of this class need no call of to_stream()."""
+    _NAMES["stream_"] = stream_class
+
+
+def _is_stream(interface):
+    return interface.get_namespace() == "Gpu" and interface.get_name() == "Stream"
+
+
 def _find_check(type_info):
     tag = type_info.get_tag()
     if tag in _INTEGERS:
         return to_index
     if tag in _STRINGS:
         return to_text
+    if tag == TypeTag.INTERFACE and _is_stream(type_info.get_interface()):
+        return to_stream
     if tag == TypeTag.ARRAY:
         tag = type_info.get_param_type(0).get_tag()
         if tag in _STRINGS:
@@ -175,10 +226,13 @@ _LINES = {
     to_text: "if {0} is not None and (type_({0}) is not str_ or '\\0' in {0}):"
              " {0} = to_text_({0}, {0!r})",
     to_texts: "if {0} is not None: {0} = to_texts_({0}, {0!r})",
+    to_stream: "if {0} is not None and type_({0}) is not stream_:"
+               " {0} = to_stream_({0}, {0!r}, ({1}))",
 }
 
 _NAMES = {"type_": type, "int_": int, "str_": str, "to_index_": to_index,
           "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts,
+          "stream_": None, "to_stream_": to_stream,
           "errors_": (OverflowError, TypeError), "run_": run}
 
 
@@ -277,7 +331,8 @@ def _strict(info, checks, has_self):
     would unpack a tuple and a dictionary at each call."""
     parameters, passed = _list_parameters(info, has_self)
     lines = [f"def {info.__name__}({parameters}):"]
-    lines += [_LINES[check].format(name) for name, check in checks if check is not None]
+    others = "".join(f"{name}, " for name in ["self_"] * has_self + [name for name, _ in checks])
+    lines += [_LINES[check].format(name, others) for name, check in checks if check is not None]
     values = ", ".join(f"{name!r}: {name}" for name, _ in checks)
     lines += [f"try: return run_(call_, {passed})",
               "except errors_ as error_:",

@@ -10,6 +10,7 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem import _get_await_context, run_interruptible
+from ._gpumem_checks import get_stream
 
 Gpu = get_introspection_module("Gpu")
 
@@ -319,7 +320,7 @@ class DLPackMethods:
         if 0 in interface["shape"]:
             return cls.empty(context, tuple(interface["shape"]), _to_cuda_dtype(interface))
         array = _wrap_interface(context, data, interface)
-        _order(array, interface.get("stream"), stream or context.get_default_stream())
+        _order(array, interface.get("stream"), get_stream(stream, context))
         return array
 
 
@@ -386,7 +387,7 @@ def _own(owner):
 
 
 def _get_handle(context, stream):
-    return (stream or context.get_default_stream()).get_native_handle() or LEGACY_STREAM
+    return get_stream(stream, context).get_native_handle() or LEGACY_STREAM
 
 
 def _import(context, capsule, stream):
@@ -395,7 +396,7 @@ def _import(context, capsule, stream):
     try:
         array = _import_capsule(context, capsule)
         if context.get_device().get_backend() == "cuda":
-            Gpu.Stream.wait_array(stream or context.get_default_stream(), array)
+            Gpu.Stream.wait_array(get_stream(stream, context), array)
     except GLib.Error as error:
         raise BufferError(error.message) from error
     return array

@@ -10,7 +10,7 @@ from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
 from ._gpumem import Bytes, Exported, held, hold, loaded_numpy, new_bytes, to_glib_bytes
-from ._gpumem_checks import checked, to_index, to_property
+from ._gpumem_checks import checked, to_index, to_property, to_stream
 from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
 
 Gpu = get_introspection_module("Gpu")
@@ -348,7 +348,7 @@ class ImageMethods:
             stream = context.get_default_stream() if context is not None else None
         if stream is None:
             Gpu.Image.read_bytes(self, None, None, None, None)      # raises the precise error
-        return checked(stream, Gpu.Stream, "stream")
+        return checked(to_stream(stream, "stream", (self,)), Gpu.Stream, "stream")
 
     def _begin_write(self, data, size, origin, extent, row_pitch, slice_pitch, stream):
         """Submits a write of a GLib.Bytes of a size. Returns the stream of the write."""

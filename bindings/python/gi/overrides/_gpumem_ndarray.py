@@ -11,7 +11,7 @@ from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_interru
                       takes_signals, to_glib_bytes, wait_for)
 from ._gpumem_array_convert import ArrayConversions, list_axes, new_in_order, to_bfloat, to_order
 from ._gpumem_array_text import ArrayText
-from ._gpumem_checks import to_index
+from ._gpumem_checks import get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
 from ._gpumem_native import fast
 from ._gpumem_scope import get_current_allocator, to_allocator
@@ -331,7 +331,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         """Like empty_like(), but filled with zeros."""
         if isinstance(array, Gpu.Array):
             result = cls.empty_like(array, None, allocator, stream)
-            result.fill(bytes(result.itemsize), stream or result.context.get_default_stream())
+            result.fill(bytes(result.itemsize), get_stream(stream, result.context))
             return result
         order = "F" if array.flags.fnc else "C"
         return cls.zeros(context, array.shape, array.dtype, order, allocator, stream)
@@ -362,7 +362,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         """Copies a Gpu.Array of any context, a NumPy array, or anything that numpy.asarray()
         accepts, to this array. NumPy data are broadcast to the shape of this array. Types are never
         converted."""
-        on = stream or self.context.get_default_stream()
+        on = get_stream(stream, self.context)
         if isinstance(data, Gpu.Array):
             Gpu.Stream.copy_array(on, self, data)
         else:
@@ -429,7 +429,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         is converted."""
         if not isinstance(value, bytes):
             value = _to_element(value, self.get_dtype())
-        on = stream or self.context.get_default_stream()
+        on = get_stream(stream, self.context)
         Gpu.Stream.fill_array(on, self, to_glib_bytes(value))
         if stream is None:
             on.synchronize()
@@ -453,6 +453,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         if not isinstance(target, Gpu.Array):
             context, allocator = _source(target, None)
             there = context or allocator.get_context()
+            stream = stream and get_stream(stream, there)
             on = stream if stream and stream.get_context() is there else None
             target = Gpu.Array.new_full(context, allocator, on, self.get_dtype(),
                                         list(self.shape), self._get_order())
@@ -612,7 +613,7 @@ def _is_contiguous(array):
 def _read(array, target, stream):
     """Reads into a NumPy array and waits."""
     if takes_signals() and target.flags.forc and _is_contiguous(array):
-        on = stream or array.context.get_default_stream()
+        on = get_stream(stream, array.context)
         _transfer(on, Gpu.Stream.read_array, array, target, True)
     else:
         held = _Held(target)
