@@ -209,6 +209,9 @@ static PyMethodDef methods[] = {
   { "take_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_take_dlpack_capsule,
     METH_FASTCALL, "Renames a capsule; returns the address of its tensor and whether it is "
     "versioned, or None if it holds no tensor." },
+  { "new_exchange", (PyCFunction) (void (*) (void)) gpu_fast_new_exchange, METH_FASTCALL,
+    "Returns the capsule with the C exchange interface of DLPack, for the class Array and the "
+    "functions that import and allocate tensors." },
   { "new_function", (PyCFunction) (void (*) (void)) gpu_fast_new_function, METH_FASTCALL,
     "Returns the function that calls a function of the library without introspection, or None if "
     "there is none." },

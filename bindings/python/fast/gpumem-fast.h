@@ -227,6 +227,10 @@ PyObject *gpu_fast_take_dlpack_capsule (PyObject        *module,
                                         PyObject *const *args,
                                         Py_ssize_t       n_args);
 
+PyObject *gpu_fast_new_exchange   (PyObject             *module,
+                                   PyObject *const      *args,
+                                   Py_ssize_t            n_args);
+
 /* Return FALSE with an exception. */
 gboolean  gpu_fast_install_buffer (void);
 gboolean  gpu_fast_install_launch (void);

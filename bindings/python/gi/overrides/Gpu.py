@@ -21,6 +21,7 @@ Ctrl-C interrupts every function that waits. The pending work still completes.
 
 import contextlib
 import ctypes
+import functools
 import reprlib
 import sys
 import warnings
@@ -1544,6 +1545,9 @@ def _install_fast():
     Stream._is_fast = True
     _gpumem_dlpack.new_capsule = _native.fast.new_dlpack_capsule
     _gpumem_dlpack.take_capsule = _native.fast.take_dlpack_capsule
+    Array.__dlpack_c_exchange_api__ = _native.fast.new_exchange(
+        Array, _gpumem_dlpack.import_tensor,
+        functools.partial(_gpumem_dlpack.alloc_tensor, Array))
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
     Extent.__iter__ = Layout.__iter__ = lambda self: iter(_native.fast.unpack(self))
     # Constructors in __new__: object.__init__ ignores their arguments without a call of Python

@@ -5,6 +5,7 @@ import ctypes
 import gc
 import sys
 import threading
+import weakref
 
 from gi.repository import GLib
 
@@ -196,6 +197,41 @@ def _import_capsule(context, capsule):
         # Do not catch KeyboardInterrupt, which may be raised after the array has taken the tensor.
         _set_name(capsule, _NAMES[versioned])   # the capsule still owns the tensor
         raise
+
+
+# The C exchange interface. It names devices, not contexts; the contexts exist as long as their
+# arrays.
+_contexts = weakref.WeakValueDictionary()
+_TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
+_DEVICE_OFFSET = _FLAGS_OFFSET + 8 + ctypes.sizeof(ctypes.c_void_p)
+
+
+def _get_exchange_context(kind, number):
+    context = _contexts.get((kind, number))
+    if context is None:
+        context = _contexts[kind, number] = _find_context(kind, number)
+    return context
+
+
+def import_tensor(address):
+    """Returns an array for a versioned tensor. Later work on the array is ordered after the work on
+    the legacy default stream."""
+    kind, number = (ctypes.c_int32 * 2).from_address(address + _DEVICE_OFFSET)
+    context = _get_exchange_context(kind, number)
+    array = Gpu.Array.new_from_dlpack(context, address, True)
+    if kind == CUDA:
+        _order(array, LEGACY_STREAM)
+    return array
+
+
+def alloc_tensor(array_class, kind, number, code, bits, lanes, shape):
+    """Returns the address of a versioned tensor with new memory."""
+    if code not in _TYPES or lanes != 1:
+        raise BufferError(f"arrays have no elements of the DLPack type {code} with {bits} bits and "
+                          f"{lanes} lanes")
+    dtype = _TYPES[code] if code == 6 else f"{_TYPES[code]}{bits}"
+    array = array_class.empty(_get_exchange_context(kind, number), shape, dtype)
+    return Gpu.Array.to_dlpack(array, True, False)
 
 
 class DLPackMethods:
