@@ -157,6 +157,17 @@ def test_host_arrays(fixture):
     equal(struct.unpack("=4f", buffer.read()), (1, 2, 3, 4))
 
 
+def test_empty_arrays(fixture):
+    """An array without elements is a null pointer for the kernel."""
+    need_numpy()
+    result, kernel = fixture.buffer(4), fixture.program().is_null
+    for kind in Gpu.In, Gpu.InOut, Gpu.Out:
+        for array in np.empty(0, np.float32), np.empty((3, 0)), bytearray():
+            result.fill(0)
+            fixture.stream.launch(kernel, 1, args=(result, kind(array)))
+            equal(result.read(), struct.pack("=I", 1), (kind, array))
+
+
 def test_wrong_objects(fixture):
     scale = fixture.program().scale
     buffer = fixture.buffer(16)

@@ -207,6 +207,8 @@ Gpu.Buffer(context, array.array("i", [1])).write(memoryview(b"1"))
 buffer.write(GLib.Bytes.new(b"1"))
 numbers = Gpu.Array(context, (2, 3), "float32")
 reveal_type(numbers.shape)
+numbers.memory.to_numpy("float32")
+reveal_type(numbers.memory.size)
 reveal_type(numbers[1:, None, ...])
 reveal_type(Gpu.Program(context, "").scale)
 arguments = (numbers, 1, 1.5, None, b"1", Gpu.Local(4), Gpu.Out(bytearray(4)))
@@ -247,7 +249,8 @@ async def main() -> None:
 """
 
 REVEALED = ["Gpu.Kernel", "int", "Gpu.MemoryPool", "Gpu.HostMemory", "list[Gpu.HostMemory]",
-            "bytes", "int", "Gpu.Array", "tuple[int, int]", "tuple[int, ...]", "Gpu.Array",
+            "bytes", "int", "Gpu.Array", "tuple[int, int]", "tuple[int, ...]",
+            "int", "Gpu.Array",
             "Gpu.Kernel", "bool", "concurrent.futures._base.Future[int]", "int", "str",
             "int", "tuple[int, int]", "int", "int", "int", "Gpu.Buffer",
             "Gpu.Svm", "Gpu.HostMemory", "int", "int", "bool", "Gpu.Program"]

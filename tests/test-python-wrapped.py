@@ -126,6 +126,24 @@ def test_event_modes(fixture):
             equal(cl.count("clGetEventInfo", handle, CL_EVENT_REFERENCE_COUNT), 1)
 
 
+def test_equal_events(fixture):
+    """Events over the same handle are equal, and are the same key of a dictionary."""
+    cl = OpenCL(fixture)
+    handle, other = cl.user_event(), cl.user_event()
+    first, second = (Gpu.Event.new_wrapped(fixture.context, handle, BORROW) for _ in range(2))
+    third = Gpu.Event.new_wrapped(fixture.context, other, ADOPT)
+    assert first is not second and first == second and hash(first) == hash(second)
+    assert not first != second and first != third and first != handle
+    equal(len({first, second, third}), 2)
+    recorded = fixture.stream.record()
+    assert recorded == recorded and recorded != fixture.stream.record() and recorded != third
+    equal(len({recorded, recorded, third}), 2)
+    for one in handle, other:
+        cl.set_status(one, 0)
+    del first, second
+    Gpu.Event.new_wrapped(fixture.context, handle, ADOPT)
+
+
 def test_user_event(fixture):
     """Streams, threads and functions wait for a user event of the program."""
     cl = OpenCL(fixture)

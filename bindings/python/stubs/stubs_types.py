@@ -41,6 +41,7 @@ _Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Extent
 _Position: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Layout
 _Components: TypeAlias = Color | float | Sequence[float]
 _Format: TypeAlias = ImageFormat | str
+_LinearMemory: TypeAlias = Buffer | HostMemory | Svm
 _MemoryLike: TypeAlias = Memory | Array | _NDArray
 _AllocatorLike: TypeAlias = Allocator | Callable[[int], Memory]
 _Source: TypeAlias = Context | Allocator
@@ -142,6 +143,7 @@ PARAMETERS_OF = {
     "DeferredFreeAllocator.__new__.max_count": "int | None",
     "Device.__new__.name": "str | None",
     "Event.call.function": "Callable[..., _R]",
+    "Event.new_wrapped.handle": "int",
     "ExternalAllocator.__new__.alloc": "Callable[[int, Stream | None], int]",
     "ExternalAllocator.__new__.free": "Callable[[int, int], object]",
     "FunctionAllocator.__init__.function": "Callable[[int], Memory]",
@@ -193,6 +195,7 @@ RESULTS_OF = {
     "Array.from_cuda_array_interface": "Array",
     "Array.from_dlpack": "Array",
     "Array.itemsize": "int",
+    "Array.memory": "_LinearMemory",
     "Array.read_into": "_NDArray",
     "Array.shape": "tuple[int, ...]",
     "Array.strides": "tuple[int, ...]",

@@ -1092,7 +1092,7 @@ Mapping = override(Mapping)
 
 class Event(Gpu.Event):
     """An event in a stream, which asyncio can await. Connecting to 'completed' makes the event
-    watch for its completion."""
+    watch for its completion. Events of new_wrapped() over the same handle are equal."""
     context = _property("context")
     native_handle = _property("native_handle",
                               """The driver's handle of the event, an int, for waits and queries of
@@ -1147,6 +1147,28 @@ class Event(Gpu.Event):
     def get_elapsed(self, since):
         """Gets the nanoseconds since another event."""
         return _last(Gpu.Event.get_elapsed(self, since))
+
+    _wrapped = None                             # the back end and the handle of a wrapped event
+
+    @classmethod
+    def new_wrapped(cls, context, handle, mode):
+        """Creates an event over a driver's handle, a cl_event or a CUevent as an int, that other
+        code has created and recorded. With Gpu.WrapMode.ADOPT the event takes ownership of the
+        handle. Events over the same handle are equal."""
+        event = Gpu.Event.new_wrapped(context, handle, mode)
+        event._wrapped = context.get_device().get_backend(), int(handle)
+        return event
+
+    def __eq__(self, other):
+        if not isinstance(other, Gpu.Event):
+            return NotImplemented
+        return self is other or self._wrapped is not None and self._wrapped == other._wrapped
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return object.__hash__(self) if self._wrapped is None else hash(self._wrapped)
 
     @classmethod
     def new_from_handle(cls, context, handle):
