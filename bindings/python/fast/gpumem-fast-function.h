@@ -33,7 +33,7 @@ typedef struct
   const char *const *parameters;    /* without the object or the class */
   guint              n_parameters;
   guint              n_required;
-  gboolean           is_quick;      /* calls no function of the program, so needs no frame */
+  gboolean           is_quick;      /* cannot fail, and calls no function of the program */
 } GpuFastSpec;
 
 extern const GpuFastSpec gpu_fast_specs[];

@@ -146,7 +146,8 @@ class Writer:
         names = "".join(f'"{value.name}", ' for value in inputs)
         owner = f'"{function.owner}"' if function.owner else "NULL"
         kind = f"GPU_FAST_{function.kind.upper()}"
-        is_quick = "TRUE" if _keeps_gil(function) else "FALSE"
+        # The frame of a call has the name of the function for the message of its error
+        is_quick = "TRUE" if _keeps_gil(function) and not function.throws else "FALSE"
         return (f'  {{ {owner}, "{function.name}", "{function.symbol}", {kind}, call_{name}, '
                 f"names_{name}, {len(inputs)}, {function.count_required()}, {is_quick} }},\n",
                 f"static const char *const names_{name}[] = {{ {names}NULL }};\n")
