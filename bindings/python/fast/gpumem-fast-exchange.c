@@ -62,12 +62,26 @@ static PyObject *import_tensor;
 static PyObject *alloc_tensor;
 static PyTypeObject *array_type;
 
-/* Raises BufferError, as DLPack demands. Frees @error. */
+/* Raises BufferError, as DLPack demands, with the message that Python has for @error. Frees
+ * @error. */
 static int
 fail (GError *error)
 {
-  PyErr_SetString (PyExc_BufferError, error->message);
-  g_error_free (error);
+  PyObject *type, *value, *traceback;
+  PyObject *text;
+
+  gpu_fast_raise (error);
+  PyErr_Fetch (&type, &value, &traceback);
+  PyErr_NormalizeException (&type, &value, &traceback);
+  text = value != NULL ? PyObject_Str (value) : NULL;
+
+  if (text != NULL)
+    PyErr_SetObject (PyExc_BufferError, text);
+
+  Py_XDECREF (text);
+  Py_XDECREF (type);
+  Py_XDECREF (value);
+  Py_XDECREF (traceback);
 
   return -1;
 }

@@ -1322,7 +1322,7 @@ class Stream(AsyncStream, Gpu.Stream):
     def __hash__(self):
         return self.hash()
 
-    def __cuda_stream__(self):
+    def __cuda_stream__(self) -> "tuple[int, int]":
         """The protocol by which other CUDA libraries take this stream: the version of the protocol
         and the native handle. Raises TypeError for a stream of another back end."""
         if self.device.backend != "cuda":
