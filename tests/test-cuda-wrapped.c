@@ -482,26 +482,18 @@ other_context (TestFixture *fixture)
 
 /* --- all tests -------------------------------------------------------------------------------- */
 
-typedef struct
+static const TestEntry tests[] =
 {
-  const char *name;
-  TestFunc    func;
-} Test;
-
-#define TEST(name) { #name, name }
-
-static const Test tests[] =
-{
-  TEST (event_modes),
-  TEST (event_never_recorded),
-  TEST (event_pending),
-  TEST (event_times),
-  TEST (event_of_other_context),
-  TEST (invalid_handles),
-  TEST (program_modes),
-  TEST (program_contents),
-  TEST (program_portable),
-  TEST (threads)
+  TEST_ENTRY (event_modes),
+  TEST_ENTRY (event_never_recorded),
+  TEST_ENTRY (event_pending),
+  TEST_ENTRY (event_times),
+  TEST_ENTRY (event_of_other_context),
+  TEST_ENTRY (invalid_handles),
+  TEST_ENTRY (program_modes),
+  TEST_ENTRY (program_contents),
+  TEST_ENTRY (program_portable),
+  TEST_ENTRY (threads)
 };
 
 /* Runs a test in a process with other settings of the stand-in. Returns FALSE on other
@@ -546,38 +538,19 @@ wrapped_other_context (TestFixture *fixture)
     g_test_trap_assert_stderr ("*cuLaunchKernel*kernel is of another context*");
 }
 
-static void
-wrapped_all (TestFixture *fixture)
+static gboolean
+has_sources (TestFixture *fixture)
 {
-  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
-    return;
-  for (gsize i = 0; i < G_N_ELEMENTS (tests); i++)
-    tests[i].func (fixture);
-}
-
-static void
-run_one (TestFixture *fixture)
-{
-  const char *name = strrchr (g_test_get_path (), '/') + 1;
-
-  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
-    return;
-  for (gsize i = 0; i < G_N_ELEMENTS (tests); i++)
-    {
-      if (g_str_equal (tests[i].name, name))
-        tests[i].func (fixture);
-    }
+  return test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE);
 }
 
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  for (gsize i = 0; i < G_N_ELEMENTS (tests); i++)
-    test_add (tests[i].name, run_one);
+  test_add_list (tests, G_N_ELEMENTS (tests), has_sources);
   test_add ("leaks", wrapped_leaks);
   test_add ("other-context", wrapped_other_context);
-  test_add ("subprocess/all", wrapped_all);
   test_add ("subprocess/other-context", other_context);
   return test_run ();
 }

@@ -44,15 +44,17 @@ user_event (TestFixture *fixture)
   return event;
 }
 
+/* Returns the number of references to a handle. @function is clGetEventInfo() or the function of
+ * another kind of handle, and @name is the CL_..._REFERENCE_COUNT of this kind. */
+#define n_references(function, handle, name) \
+  ({ cl_uint n_ = 0; \
+     g_assert_cmpint (function ((handle), (name), sizeof n_, &n_, NULL), ==, CL_SUCCESS); \
+     n_; })
+
 static guint
 n_event_references (cl_event event)
 {
-  cl_uint n = 0;
-
-  g_assert_cmpint (clGetEventInfo (event, CL_EVENT_REFERENCE_COUNT, sizeof n, &n, NULL), ==,
-                   CL_SUCCESS);
-
-  return n;
+  return n_references (clGetEventInfo, event, CL_EVENT_REFERENCE_COUNT);
 }
 
 static GpuEvent *
@@ -411,12 +413,7 @@ build_program (TestFixture *fixture, const char *options)
 static guint
 n_program_references (cl_program program)
 {
-  cl_uint n = 0;
-
-  g_assert_cmpint (clGetProgramInfo (program, CL_PROGRAM_REFERENCE_COUNT, sizeof n, &n, NULL), ==,
-                   CL_SUCCESS);
-
-  return n;
+  return n_references (clGetProgramInfo, program, CL_PROGRAM_REFERENCE_COUNT);
 }
 
 static void
@@ -608,31 +605,23 @@ program_threads (TestFixture *fixture)
 
 /* --- all tests -------------------------------------------------------------------------------- */
 
-typedef struct
+static const TestEntry tests[] =
 {
-  const char *name;
-  TestFunc    func;
-} Test;
-
-#define TEST(name) { #name, name }
-
-static const Test tests[] =
-{
-  TEST (event_modes),
-  TEST (event_user),
-  TEST (event_user_out_of_order),
-  TEST (event_user_fails),
-  TEST (event_user_fails_like_device),
-  TEST (event_commands),
-  TEST (event_without_times),
-  TEST (event_watched),
-  TEST (event_threads),
-  TEST (event_of_other_context),
-  TEST (program_modes),
-  TEST (program_described),
-  TEST (program_of_kernel),
-  TEST (program_not_built),
-  TEST (program_threads)
+  TEST_ENTRY (event_modes),
+  TEST_ENTRY (event_user),
+  TEST_ENTRY (event_user_out_of_order),
+  TEST_ENTRY (event_user_fails),
+  TEST_ENTRY (event_user_fails_like_device),
+  TEST_ENTRY (event_commands),
+  TEST_ENTRY (event_without_times),
+  TEST_ENTRY (event_watched),
+  TEST_ENTRY (event_threads),
+  TEST_ENTRY (event_of_other_context),
+  TEST_ENTRY (program_modes),
+  TEST_ENTRY (program_described),
+  TEST_ENTRY (program_of_kernel),
+  TEST_ENTRY (program_not_built),
+  TEST_ENTRY (program_threads)
 };
 
 static void
@@ -641,39 +630,20 @@ wrapped_layer (TestFixture *fixture)
   test_run_under_layer (fixture, "all");
 }
 
-static void
-wrapped_all (TestFixture *fixture)
+static gboolean
+is_opencl (TestFixture *fixture)
 {
-  if (!test_is_opencl (fixture))
-    return;
-  for (gsize i = 0; i < G_N_ELEMENTS (tests); i++)
-    tests[i].func (fixture);
-}
-
-static void
-run_one (TestFixture *fixture)
-{
-  const char *name = strrchr (g_test_get_path (), '/') + 1;
-
-  if (!test_is_opencl (fixture))
-    {
-      g_test_skip ("the handles are those of OpenCL");
-      return;
-    }
-  for (gsize i = 0; i < G_N_ELEMENTS (tests); i++)
-    {
-      if (g_str_equal (tests[i].name, name))
-        tests[i].func (fixture);
-    }
+  if (test_is_opencl (fixture))
+    return TRUE;
+  g_test_skip ("the handles are those of OpenCL");
+  return FALSE;
 }
 
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
-  for (gsize i = 0; i < G_N_ELEMENTS (tests); i++)
-    test_add (tests[i].name, run_one);
+  test_add_list (tests, G_N_ELEMENTS (tests), is_opencl);
   test_add ("layer", wrapped_layer);
-  test_add ("subprocess/all", wrapped_all);
   return test_run ();
 }

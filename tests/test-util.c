@@ -257,6 +257,44 @@ test_add (const char *name, TestFunc func)
     }
 }
 
+/* The list of test_add_list() */
+static const TestEntry *all_tests;
+static gsize n_all_tests;
+static gboolean (*is_device_of_all) (TestFixture *fixture);
+
+static void
+run_list (TestFixture *fixture, const char *name)
+{
+  if (!is_device_of_all (fixture))
+    return;
+  for (gsize i = 0; i < n_all_tests; i++)
+    if (name == NULL || g_str_equal (all_tests[i].name, name))
+      all_tests[i].func (fixture);
+}
+
+static void
+run_entry (TestFixture *fixture)
+{
+  run_list (fixture, strrchr (g_test_get_path (), '/') + 1);
+}
+
+static void
+run_all (TestFixture *fixture)
+{
+  run_list (fixture, NULL);
+}
+
+void
+test_add_list (const TestEntry *list, gsize n, gboolean (*is_device) (TestFixture *fixture))
+{
+  all_tests = list;
+  n_all_tests = n;
+  is_device_of_all = is_device;
+  for (gsize i = 0; i < n; i++)
+    test_add (list[i].name, run_entry);
+  test_add ("subprocess/all", run_all);
+}
+
 void
 test_add_plain (const char *name, void (*func) (void))
 {

@@ -18,6 +18,16 @@ typedef struct
 } TestFixture;
 
 typedef void (*TestFunc) (TestFixture *fixture);
+
+/* A test of a list */
+typedef struct
+{
+  const char *name;
+  TestFunc    func;
+} TestEntry;
+
+#define TEST_ENTRY(func) { #func, func }
+
 typedef struct _TestHold TestHold;
 
 /* Seconds after which an operation counts as hung. */
@@ -33,6 +43,12 @@ GPtrArray    *test_devices        (void);
 /* Adds /PROGRAM/DEVICE/NAME for each selected device. */
 void          test_add            (const char    *name,
                                    TestFunc       func);
+/* Adds the tests of @list, and the test "subprocess/all", which runs all of them in one process,
+ * for example with a setting of the driver. Devices for which @is_device returns FALSE are skipped.
+ * @list must stay valid. A program may call this function once. */
+void          test_add_list       (const TestEntry *list,
+                                   gsize           n,
+                                   gboolean      (*is_device) (TestFixture *fixture));
 /* Adds /PROGRAM/NAME, which runs without a device. */
 void          test_add_plain      (const char    *name,
                                    void         (*func) (void));
