@@ -450,6 +450,54 @@ threads (TestFixture *fixture)
   destroy (fixture, data.event);
 }
 
+typedef struct
+{
+  GpuEvent *event;
+  gint      is_started;             /* atomic */
+} Waiter;
+
+static gpointer
+wait_in_thread (gpointer data)
+{
+  g_autoptr (GError) error = NULL;
+  Waiter *waiter = data;
+
+  g_atomic_int_set (&waiter->is_started, TRUE);
+  if (!gpu_event_wait (waiter->event, NULL, &error))
+    g_assert_true (error->domain == GPU_ERROR);
+
+  return NULL;
+}
+
+/* A program must not destroy a borrowed event while the library uses it. If the driver
+ * returns error codes, as the stand-in does, the library reports errors and does not crash. */
+static void
+destroyed_event (TestFixture *fixture)
+{
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+      g_autoptr (TestHold) hold = test_hold (stream);
+      CUevent handle = record (fixture, stream, CU_EVENT_DISABLE_TIMING);
+      g_autoptr (GpuEvent) event = wrap_event (fixture, handle, GPU_WRAP_MODE_BORROW);
+      Waiter waiter = { .event = event };
+      GThread *thread = g_thread_new ("wait", wait_in_thread, &waiter);
+
+      while (!g_atomic_int_get (&waiter.is_started))
+        g_thread_yield ();
+      destroy (fixture, handle);
+      g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_FAILED);
+      g_assert_true (error->domain == GPU_ERROR);
+
+      test_hold_release (hold);
+      g_thread_join (thread);
+      test_synchronize (stream);
+    }
+
+  g_printerr ("no round has crashed\n");
+}
+
 /* The driver refuses a launch of a kernel of another context. */
 static void
 other_context (TestFixture *fixture)
@@ -538,6 +586,14 @@ wrapped_other_context (TestFixture *fixture)
     g_test_trap_assert_stderr ("*cuLaunchKernel*kernel is of another context*");
 }
 
+/* The stand-in reports the use of the destroyed events, and therefore the process does not pass. */
+static void
+wrapped_destroyed_event (TestFixture *fixture)
+{
+  if (run_on_stand_in (fixture, "destroyed-event", "strict=no"))
+    g_test_trap_assert_stderr ("*cuEvent*was destroyed*no round has crashed*");
+}
+
 static gboolean
 has_sources (TestFixture *fixture)
 {
@@ -551,6 +607,8 @@ main (int argc, char **argv)
   test_add_list (tests, G_N_ELEMENTS (tests), has_sources);
   test_add ("leaks", wrapped_leaks);
   test_add ("other-context", wrapped_other_context);
+  test_add ("destroyed-event", wrapped_destroyed_event);
   test_add ("subprocess/other-context", other_context);
+  test_add ("subprocess/destroyed-event", destroyed_event);
   return test_run ();
 }
