@@ -14,7 +14,7 @@ import weakref
 
 import gi
 
-from python_util import DEADLINE, Skip, equal, main, np, raises, run_without_fast
+from python_util import DEADLINE, Skip, equal, main, need, np, raises, run_without_fast
 from gi.module import get_introspection_module
 from gi.overrides._gpumem import held
 from gi.repository import Gio, GLib, GObject, Gpu
@@ -913,6 +913,42 @@ def plain_subinterpreter():
                             capture_output=True, text=True, timeout=60)
     equal(result.returncode, 0, result.stderr)
     assert "subinterpreter" in result.stdout, result
+
+
+def test_constructors(fixture):
+    """Constructors take the usual arguments in C and all others in Python, with equal results."""
+    context, modes, filters = fixture.context, Gpu.AddressMode, Gpu.FilterMode
+    for buffer in (Gpu.Buffer(context, 8), Gpu.Buffer(context=context, size_or_data=8),
+                   Gpu.Buffer(context, 8, Gpu.MemoryFlags.NONE), Gpu.Buffer(context, bytes(8)),
+                   Gpu.Buffer.__new__(Gpu.Buffer, context, 8)):
+        equal((type(buffer), buffer.size), (Gpu.Buffer, 8))
+    for stream in (Gpu.Stream(context), Gpu.Stream(context, flags=Gpu.StreamFlags.NONE),
+                   Gpu.Stream.__new__(Gpu.Stream, context)):
+        equal((type(stream), stream.context), (Gpu.Stream, context))
+    for kind, words in ((Gpu.Buffer, "Gpu.Buffer()"), (Gpu.Sampler, "Gpu.Sampler()"),
+                        (Gpu.Stream, "Gpu.Stream()"), (Gpu.Svm, "Gpu.Svm()")):
+        for args in (), (context,) + (1,) * 9:
+            if kind is not Gpu.Stream or len(args) != 1:
+                with raises(TypeError, words):
+                    kind(*args)
+    need(fixture, Gpu.Capabilities.IMAGES)
+    for args, values in (((), (False, modes.CLAMP_TO_EDGE, filters.NEAREST)),
+                         ((True,), (True, modes.CLAMP_TO_EDGE, filters.NEAREST)),
+                         ((True, modes.REPEAT), (True, modes.REPEAT, filters.NEAREST)),
+                         ((True, modes.REPEAT, filters.LINEAR),
+                          (True, modes.REPEAT, filters.LINEAR))):
+        names = ("normalized_coordinates", "address_mode", "filter_mode")
+        for sampler in (Gpu.Sampler(context, *args),
+                        Gpu.Sampler(context=context, **dict(zip(names, args)))):
+            equal((type(sampler), sampler.normalized_coordinates, sampler.address_mode_x,
+                   sampler.address_mode_z, sampler.filter_mode),
+                  (Gpu.Sampler, values[0], values[1], values[1], values[2]))
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Gpu.Sampler: ", "normalized"):
+        Gpu.Sampler(context, False, modes.REPEAT)
+    for args in ((1,), (True, filters.LINEAR), (True, modes.REPEAT, 5)):
+        with raises(TypeError):
+            Gpu.Sampler(context, *args)
+    equal(Gpu.Sampler(context, max_anisotropy=1).max_anisotropy, 1)
 
 
 def plain_fork():

@@ -141,8 +141,8 @@ take_types (PyObject *const *args)
 {
   PyTypeObject **types[] = { &gpu_fast_types.buffer, &gpu_fast_types.event,
                              &gpu_fast_types.kernel, &gpu_fast_types.memory,
-                             &gpu_fast_types.pool, &gpu_fast_types.stream,
-                             &gpu_fast_types.svm };
+                             &gpu_fast_types.pool, &gpu_fast_types.sampler,
+                             &gpu_fast_types.stream, &gpu_fast_types.svm };
   PyObject *get_await_context = args[G_N_ELEMENTS (types)];
 
   if (!PyCallable_Check (get_await_context))
@@ -171,9 +171,9 @@ install (PyObject         *module G_GNUC_UNUSED,
          PyObject *const  *args,
          Py_ssize_t        n_args)
 {
-  if (gpu_fast_types.buffer != NULL || n_args != 8 || !take_types (args))
+  if (gpu_fast_types.buffer != NULL || n_args != 9 || !take_types (args))
     {
-      PyErr_SetString (PyExc_TypeError, "install() takes seven classes and a function, and "
+      PyErr_SetString (PyExc_TypeError, "install() takes eight classes and a function, and "
                                          "can be called only once");
       return NULL;
     }
@@ -187,8 +187,9 @@ install (PyObject         *module G_GNUC_UNUSED,
 
 static PyMethodDef methods[] = {
   { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
-    "Installs the methods in the classes Buffer, Event, Kernel, Memory, MemoryPool, Stream and "
-    "Svm. The last argument is the function that returns the main context of the helper thread." },
+    "Installs the methods in the classes Buffer, Event, Kernel, Memory, MemoryPool, Sampler, "
+    "Stream and Svm. The last argument is the function that returns the main context of the "
+    "helper thread." },
   { "run", (PyCFunction) (void (*) (void)) gpu_fast_run, METH_FASTCALL | METH_KEYWORDS,
     "Calls a function of the library, and raises the exception of a callback that it ran." },
   { "keep", gpu_fast_keep, METH_O,

@@ -32,6 +32,7 @@ typedef struct
   PyTypeObject *kernel;
   PyTypeObject *memory;
   PyTypeObject *pool;
+  PyTypeObject *sampler;
   PyTypeObject *stream;
   PyTypeObject *svm;
   PyObject     *get_await_context;

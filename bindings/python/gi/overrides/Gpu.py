@@ -1563,7 +1563,8 @@ def _install_fast():
             "source. GPUMEM_PYTHON_FAST=0 silences this warning.", RuntimeWarning, stacklevel=2)
     if _native.fast is None:
         return
-    _native.fast.install(Buffer, Event, Kernel, Memory, MemoryPool, Stream, Svm, _get_await_context)
+    _native.fast.install(Buffer, Event, Kernel, Memory, MemoryPool, Sampler, Stream, Svm,
+                         _get_await_context)
     Stream._is_fast = True
     _gpumem_dlpack.new_capsule = _native.fast.new_dlpack_capsule
     _gpumem_dlpack.take_capsule = _native.fast.take_dlpack_capsule
@@ -1573,7 +1574,8 @@ def _install_fast():
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
     Extent.__iter__ = Layout.__iter__ = lambda self: iter(_native.fast.unpack(self))
     # Constructors in __new__: object.__init__ ignores their arguments without a call of Python
-    for kind in (Array, Buffer, Context, HostMemory, Image, MemoryPool, Program, Stream, Svm):
+    for kind in (Array, Buffer, Context, HostMemory, Image, MemoryPool, Program, Sampler, Stream,
+                 Svm):
         kind.__init__ = object.__init__
         kind.__signature__ = ConstructorSignature()
 

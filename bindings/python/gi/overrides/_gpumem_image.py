@@ -540,25 +540,22 @@ class SamplerMethods:
     border_color = _get("border_color")
     native_handle = _get("native_handle")
 
-    def __new__(cls, context=None, normalized_coordinates=False,
+    def __new__(cls, context, normalized_coordinates=False,
                 address_mode=Gpu.AddressMode.CLAMP_TO_EDGE,
                 filter_mode=Gpu.FilterMode.NEAREST, **properties):
         if _are_plain(context, normalized_coordinates, address_mode, filter_mode, properties):
             return Gpu.Sampler.new(context, normalized_coordinates, address_mode, filter_mode)
-        return super().__new__(cls)
-
-    def __init__(self, context, normalized_coordinates=False,
-                 address_mode=Gpu.AddressMode.CLAMP_TO_EDGE,
-                 filter_mode=Gpu.FilterMode.NEAREST, **properties):
-        if _are_plain(context, normalized_coordinates, address_mode, filter_mode, properties):
-            return                              # __new__() made it
         checked(normalized_coordinates, bool, "normalized_coordinates")
         checked(address_mode, Gpu.AddressMode, "address_mode")
         for axis in "xyz":
             properties.setdefault(f"address_mode_{axis}", address_mode)
         properties.update(normalized_coordinates=normalized_coordinates, filter_mode=filter_mode)
-        GObject.Object.__init__(self, context=context, **_to_properties(properties))
+        self = GObject.new(cls, context=context, **_to_properties(properties))
         self.init(None)
+        return self
+
+    def __init__(self, *args, **kwargs):
+        pass
 
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Sampler) else NotImplemented
