@@ -693,6 +693,68 @@ share_leaks (TestFixture *fixture)
   child_stop (&other);
 }
 
+/* --- threads ------------------------------------------------------------------------- */
+
+typedef struct
+{
+  GpuContext    *context;
+  GpuMemoryPool *pool;
+  guint          seed;
+} Exporter;
+
+/* Exports and imports buffers of changing sizes, with contents of its own, again and again. */
+static gpointer
+export_often (gpointer data)
+{
+  const Exporter *self = data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_stream_new (self->context, GPU_STREAM_FLAGS_NONE, &error);
+
+  g_assert_no_error (error);
+  for (guint i = 0; i < 40; i++)
+    {
+      const gsize size = (1 + (i * 7 + self->seed * 3) % 9) * MIB + 512 * i;
+      const guint8 value = (guint8) (self->seed * 50 + i);
+      g_autoptr (GBytes) expected = test_value_bytes (size, value);
+      g_autoptr (GpuBuffer) buffer = NULL;
+      g_autoptr (GpuBuffer) again = NULL;
+      g_autoptr (GUnixFDList) fds = NULL;
+      g_autoptr (GBytes) handle = NULL;
+
+      buffer = gpu_memory_pool_alloc_buffer (self->pool, size, stream, &error);
+      g_assert_no_error (error);
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, size, &value, 1, &error),
+                      error);
+      test_synchronize (stream);
+      handle = export (buffer, &fds);
+      again = gpu_buffer_new_from_fds (self->context, handle, fds, &error);
+      g_assert_no_error (error);
+      test_assert_content (again, expected);
+    }
+  return NULL;
+}
+
+/* Threads export and import their buffers while others grow the pool and move its chunks. */
+static void
+share_threads (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  Exporter exporters[4];
+  GThread *threads[4];
+
+  if (!is_expandable (fixture))
+    return;
+  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    {
+      exporters[i] = (Exporter) { fixture->context, pool, i };
+      threads[i] = g_thread_new ("exporter", export_often, &exporters[i]);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+  g_assert_cmpuint (test_get_number (pool, "n-recycled"), >, 0);
+}
+
 /* --- refused ------------------------------------------------------------------------- */
 
 /* A shareable pool of an automatic kind has segments, so that each buffer has one descriptor, which
@@ -971,6 +1033,7 @@ main (int argc, char **argv)
   test_add ("killed-importer", share_killed_importer);
   test_add ("killed-exporter", share_killed_exporter);
   test_add ("leaks", share_leaks);
+  test_add ("threads", share_threads);
   test_add ("automatic", share_automatic);
   test_add ("not-shareable", share_not_shareable);
   test_add ("handles", share_handles);
