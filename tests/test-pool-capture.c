@@ -286,6 +286,38 @@ test_short (TestFixture *fixture)
   teardown (&captured);
 }
 
+/* The pool can only get memory after work of the legacy default stream. */
+static void
+test_legacy (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) blocking = NULL;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  blocking = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  captured.a = (gpointer) (gsize) gpu_stream_get_native_handle (blocking);
+  gpu_memory_pool_set_limit (captured.pool, 12 * MIB);
+  drop (&captured, take (&captured, 6 * MIB, NULL), NULL);
+
+  begin (&captured);
+  drop (&captured, take (&captured, 512, captured.a), captured.a);
+  g_assert_cmpuint (captured.hooks->alloc (captured.hooks->pool, 5 * MIB, captured.b, &error), ==,
+                    0);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "5242880");
+  graph = end (&captured);
+
+  drop (&captured, take (&captured, 5 * MIB, captured.b), captured.b);
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  test_assert_ok (gpu_context_synchronize (captured.context, &error), error);
+  trim_all (&captured);
+  test_assert_ok (gpu_context_synchronize (captured.context, &error), error);
+  teardown (&captured);
+}
+
 /* The pool has enough free memory, but would have to move it. */
 static void
 test_moves (TestFixture *fixture)
@@ -355,6 +387,7 @@ main (int argc, char **argv)
   test_add ("kept", test_kept);
   test_add ("announced", test_announced);
   test_add ("short", test_short);
+  test_add ("legacy", test_legacy);
   test_add ("moves", test_moves);
   test_add ("dropped", test_dropped);
 #endif

@@ -73,18 +73,20 @@ _gpu_pool_is_capturing (GpuTimeline *timeline)
     return FALSE;
 
   g_mutex_lock (&_gpu_pool_captures_lock);
-  is_capturing = timeline->may_capture && get_sequence (timeline) != 0;
+  is_capturing = timeline->capture_role == GPU_CAPTURE_ROLE_LEGACY
+                 || (timeline->capture_role == GPU_CAPTURE_ROLE_STREAM
+                     && get_sequence (timeline) != 0);
   g_mutex_unlock (&_gpu_pool_captures_lock);
 
   return is_capturing;
 }
 
 void
-_gpu_pool_set_may_capture (GpuTimeline *timeline,
-                           gboolean     may_capture)
+_gpu_pool_set_capture_role (GpuTimeline    *timeline,
+                            GpuCaptureRole  role)
 {
   g_mutex_lock (&_gpu_pool_captures_lock);
-  timeline->may_capture = may_capture;
+  timeline->capture_role = role;
   g_mutex_unlock (&_gpu_pool_captures_lock);
 }
 

@@ -120,7 +120,11 @@ wrap_stream (GpuPoolHooksState  *state,
   if ((guintptr) handle > GPU_STREAM_HANDLE_LEGACY)
     {
       get_stream_state (stream, &stream->id, &capture);
-      _gpu_pool_set_may_capture (stream->timeline, TRUE);
+      _gpu_pool_set_capture_role (stream->timeline, GPU_CAPTURE_ROLE_STREAM);
+    }
+  else if (pool->core->context->backend->stream->has_default_handles)
+    {
+      _gpu_pool_set_capture_role (stream->timeline, GPU_CAPTURE_ROLE_LEGACY);
     }
 
   return stream;
@@ -186,7 +190,7 @@ forget_stream (GpuPoolHooksState *state,
   if (stream == NULL)
     return;
 
-  _gpu_pool_set_may_capture (stream->timeline, FALSE);
+  _gpu_pool_set_capture_role (stream->timeline, GPU_CAPTURE_ROLE_NONE);
 
   if (is_dead)
     {
@@ -529,7 +533,7 @@ forget_timeline (gpointer key G_GNUC_UNUSED,
                  gpointer value,
                  gpointer data G_GNUC_UNUSED)
 {
-  _gpu_pool_set_may_capture (((GpuPoolHooksStream *) value)->timeline, FALSE);
+  _gpu_pool_set_capture_role (((GpuPoolHooksStream *) value)->timeline, GPU_CAPTURE_ROLE_NONE);
 }
 
 /* Frees the memory that the caller has not freed, as when the last reference to a block is

@@ -157,12 +157,12 @@ void          _gpu_pool_restore_captures      (GpuNativeContext    *context,
                                                guint                rule);
 /* Waits for all work of the device. */
 void          _gpu_pool_synchronize_context   (GpuNativeContext    *context);
-/* Returns whether work of @timeline is being captured. */
+/* Returns whether work of @timeline is being captured, or must not be submitted because work of
+ * some stream is being captured. */
 gboolean      _gpu_pool_is_capturing          (GpuTimeline         *timeline);
-/* Whether work of @timeline may be captured from now on. Before this becomes FALSE, the driver's
- * stream must exist. */
-void          _gpu_pool_set_may_capture       (GpuTimeline         *timeline,
-                                               gboolean             may_capture);
+/* Before the role becomes GPU_CAPTURE_ROLE_NONE, the driver's stream must exist. */
+void          _gpu_pool_set_capture_role      (GpuTimeline         *timeline,
+                                               GpuCaptureRole       role);
 /* Orders all later work of an out-of-order stream after all its earlier work. */
 gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
                                               GError            **error);

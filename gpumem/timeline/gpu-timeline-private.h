@@ -65,6 +65,15 @@ typedef struct
  * GPU_STREAM_FLAGS_OUT_OF_ORDER. */
 #define GPU_TIMELINE_MARKS (1 << 16)
 
+/* The part that a stream of the program can have in a capture of work into a graph. */
+typedef enum
+{
+  GPU_CAPTURE_ROLE_NONE,
+  GPU_CAPTURE_ROLE_STREAM,          /* its work may be captured */
+  GPU_CAPTURE_ROLE_LEGACY           /* the legacy default stream: any work of it ends captures of
+                                     * other streams with an error, unless they are non-blocking */
+} GpuCaptureRole;
+
 /* The fields that every submission needs come first, in one cache line. */
 struct _GpuTimeline
 {
@@ -92,8 +101,7 @@ struct _GpuTimeline
   gint              failed;         /* atomic; whether any work ever failed */
   gint              is_open;        /* atomic; whether the program has the handle of the driver's
                                      * stream, and may have submitted its own work */
-  gboolean          may_capture;    /* guarded by the lock of captures of pools: the program may
-                                     * capture work of `stream` into a graph */
+  GpuCaptureRole    capture_role;   /* guarded by the lock of captures of pools */
 
   GMutex            dual_lock;      /* held by dual-stream submissions to this stream; taken before
                                      * failure locks and timeline locks */

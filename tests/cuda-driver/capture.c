@@ -23,6 +23,7 @@ typedef struct CUuserObject_st
 
 static guint n_capturing;
 static guint n_global;              /* those that began with CU_STREAM_CAPTURE_MODE_GLOBAL */
+static guint n_blocking;            /* those of streams without CU_STREAM_NON_BLOCKING */
 static guint64 last_capture;
 static __thread CUstreamCaptureMode mode_of_thread;
 
@@ -38,6 +39,12 @@ is_unsafe (CallFunction function)
     if (strcmp (call_names[function], names[i]) == 0)
       return TRUE;
   return FALSE;
+}
+
+gboolean
+capture_is_blocking (void)
+{
+  return n_blocking > 0;
 }
 
 CUresult
@@ -76,6 +83,7 @@ ENTRY (cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handl
   stream->graph->users = g_ptr_array_new ();
   n_capturing++;
   n_global += mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  n_blocking += (stream->flags & CU_STREAM_NON_BLOCKING) == 0;
   return CUDA_SUCCESS;
 }
 
@@ -89,6 +97,7 @@ ENTRY (cuStreamEndCapture, (CUstream handle, CUgraph *graph), (handle, graph))
   stream->capture = 0;
   n_capturing--;
   n_global -= stream->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  n_blocking -= (stream->flags & CU_STREAM_NON_BLOCKING) == 0;
   *graph = g_steal_pointer (&stream->graph);
   return CUDA_SUCCESS;
 }

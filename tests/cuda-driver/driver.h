@@ -368,6 +368,8 @@ void        context_finish  (Context       *context);
 /* capture.c */
 /* Refuses calls that the driver refuses while a stream is capturing. */
 CUresult    capture_check   (CallFunction   function);
+/* Returns whether a stream is capturing that the legacy default stream waits for. */
+gboolean    capture_is_blocking (void);
 
 struct CUevent_st
 {

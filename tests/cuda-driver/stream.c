@@ -218,6 +218,8 @@ stream_submit (Stream *stream,
 {
   Point *point = point_ref (op->point);
 
+  if (stream->is_legacy && capture_is_blocking ())
+    misuse (CUDA_SUCCESS, "work of the legacy stream invalidates a capture");
   if (stream->capture != 0)
     misuse (CUDA_SUCCESS, "the stand-in does not capture work");
   wait_for_legacy (stream, op);
