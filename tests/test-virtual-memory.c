@@ -555,6 +555,43 @@ virtual_shared (TestFixture *fixture)
     }
 }
 
+/* A chunk is exported even if smaller chunks were mapped to its addresses before. */
+static void
+virtual_shared_again (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (Range) range = { 0 };
+  g_autoptr (GpuBuffer) part = NULL;
+  g_autoptr (GpuBuffer) again = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  GpuNativeChunk *small[3];
+  GpuNativeChunk *large;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS))
+    return;
+  range_init (&range, fixture->context, N_UNITS);
+  for (guint i = 0; i < 3; i++)
+    {
+      small[i] = _gpu_virtual_create_chunk (range.context, range.unit, TRUE, &error);
+      g_assert_no_error (error);
+    }
+  map (&range, 2, small, 3);
+  unmap (&range, 2, 3);
+  for (guint i = 0; i < 3; i++)
+    destroy (&range, small[i]);
+  large = _gpu_virtual_create_chunk (range.context, 4 * range.unit, TRUE, &error);
+  g_assert_no_error (error);
+  map (&range, 1, &large, 1);
+  bytes = test_random_bytes (2 * range.unit);
+  put (&range, fixture->stream, 2, bytes);
+  test_synchronize (fixture->stream);
+  part = slice (&range, 2, 2);
+  again = pass (fixture, part, 1);
+  test_assert_content (again, bytes);
+  unmap (&range, 1, 4);
+  destroy (&range, large);
+}
+
 /* Runs a kernel of @context that writes to memory of another context. */
 static void
 write_from (GpuContext *context, guint64 address, guint32 value)
@@ -829,6 +866,7 @@ main (int argc, char **argv)
   test_add ("all-memory", virtual_all_memory);
   test_add ("map-fails", virtual_map_fails);
   test_add ("shared", virtual_shared);
+  test_add ("shared-again", virtual_shared_again);
   test_add ("peers", virtual_peers);
   test_add ("peers-fail", virtual_peers_fail);
   test_add ("threads", virtual_threads);
