@@ -323,7 +323,7 @@ class Library:
                      "memory_pool_alloc_block"):
             self.get(name).restype = ctypes.c_void_p
         self.device = self.make("device_find", options.device.encode())
-        self.context = self.make("context_new", ctypes.c_void_p(self.device))
+        self.context = self.make("context_new", ctypes.c_void_p(self.device), 0)
 
     def get(self, name):
         return getattr(self.gpumem, "gpu_" + name)
@@ -336,7 +336,7 @@ class Library:
 
     def open(self, limit):
         self.close()
-        self.pool = self.make("memory_pool_new", ctypes.c_void_p(self.context))
+        self.pool = self.make("memory_pool_new", ctypes.c_void_p(self.context), 0, 0)
         self.get("memory_pool_set_limit")(ctypes.c_void_p(self.pool), ctypes.c_uint64(limit or 0))
 
     def stream(self):
