@@ -217,7 +217,8 @@ def test_messages_of_patterns(fixture):
 
 def plain_messages_of_devices():
     for empty in [], ():
-        check_message(lambda: Gpu.Context(empty), ValueError, f"{empty!r} is empty", "None")
+        check_message(lambda: Gpu.Context(empty), Gpu.InvalidArgumentError, f"{empty!r} is empty",
+                      "None")
 
 
 def plain_messages_of_new_errors():

@@ -186,8 +186,8 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
     def __new__(cls, device=None, flags=Gpu.ContextFlags.NONE):
         if isinstance(device, (list, tuple, set, frozenset)):
             if not device:
-                raise ValueError(f"a context needs a device, and {device!r} is empty: None selects "
-                                 "the default device")
+                raise InvalidArgumentError(f"a context needs a device, and {device!r} is empty: "
+                                           "None selects the default device")
             return Gpu.Context.new_for_devices([_to_device(one) for one in device])
         if device is None:
             device = Gpu.Device.get_default()
