@@ -731,6 +731,55 @@ test_failures (Fixture       *fixture,
   sim_fail (fixture->sim, 0, GPU_ERROR_FAILED);
 }
 
+/* --- frozen pools ------------------------------------------------------------------------ */
+
+static gboolean is_frozen;
+
+static gboolean
+get_frozen (gpointer owner G_GNUC_UNUSED)
+{
+  return is_frozen;
+}
+
+/* While a pool is frozen, a request without a stream fails rather than wait for a stream, also if
+ * the memory is in the heap of a thread. */
+static void
+test_frozen (Fixture       *fixture,
+             gconstpointer  data)
+{
+  g_autoptr (GError) error = NULL;
+  GpuPoolOps ops = sim_ops;
+  GpuPoolConfig config;
+  GpuMemoryBlock *block, *first;
+  GpuPool *pool;
+
+  ops.is_frozen = get_frozen;
+  sim_config (fixture->sim, &config);
+  pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops);
+
+  /* The thread gets its heap during its first request, so only the second block is from there. */
+  first = _gpu_pool_alloc (pool, MIB, 0, fixture->a, NULL);
+  block = _gpu_pool_alloc (pool, MIB, 0, fixture->a, NULL);
+  sim_take (fixture->sim, fixture->a, _gpu_pool_block_get_address (block), MIB);
+  sim_use (fixture->sim, fixture->a, _gpu_pool_block_get_address (block), MIB);
+  sim_give (fixture->sim, _gpu_pool_block_get_address (block), MIB);
+  _gpu_pool_release (block, fixture->a);
+  sim_set_capacity (fixture->sim, get_sim_stats (fixture).bytes);
+
+  is_frozen = TRUE;
+  g_assert_null (_gpu_pool_alloc (pool, MIB, 0, NULL, &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+
+  is_frozen = FALSE;
+  block = _gpu_pool_alloc (pool, MIB, 0, NULL, NULL);
+  g_assert_nonnull (block);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 1);
+  _gpu_pool_release (block, NULL);
+  _gpu_pool_release (first, NULL);
+  _gpu_pool_free (pool);
+}
+
 /* --- threads --------------------------------------------------------------------------- */
 
 #define N_THREADS 4
@@ -978,6 +1027,7 @@ main (int   argc,
   add ("stop-holding", G_N_ELEMENTS (kinds), test_stop_holding);
   add ("release-threshold", G_N_ELEMENTS (kinds), test_release_threshold);
   add ("failures", G_N_ELEMENTS (kinds), test_failures);
+  add ("frozen", G_N_ELEMENTS (kinds), test_frozen);
   add ("threads", G_N_ELEMENTS (kinds), test_threads);
   add ("thread-exit", G_N_ELEMENTS (kinds), test_thread_exit);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)

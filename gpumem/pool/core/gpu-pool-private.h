@@ -280,10 +280,13 @@ gpu_pool_heap_at_slot (GpuPool *pool,
   return _gpu_pool_heap_make_free_list (pool, slot);
 }
 
+/* @pool may also be the heap of a thread. */
 static inline gboolean
 gpu_pool_is_frozen (GpuPool *pool)
 {
-  return pool->ops.is_frozen != NULL && pool->ops.is_frozen (pool->owner);
+  const GpuPool *whole = pool->pool;
+
+  return whole->ops.is_frozen != NULL && whole->ops.is_frozen (whole->owner);
 }
 
 static inline GpuPoolUse
