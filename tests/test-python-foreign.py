@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Streams of other CUDA libraries, which have __cuda_stream__(), as arguments of all methods that
-take a stream, and streams of this library in other libraries."""
+"""Streams and memory of other CUDA libraries, which have __cuda_stream__() and
+__cuda_array_interface__, as arguments of methods, and streams of this library in other
+libraries."""
+
+from types import SimpleNamespace
 
 from python_util import Skip, equal, main, need_numpy, np, raises
 from gi.repository import Gpu
@@ -72,6 +75,48 @@ def test_methods(fixture):
         own.synchronize()
         with buffer.map(Gpu.MapFlags.READ, stream=stream) as view:
             equal(view.to_numpy("float32").tolist(), data.tolist())
+
+
+class ForeignArray:
+    """An array of another library, which has only the CUDA Array Interface."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+def test_memory(fixture):
+    """Arrays of other libraries as memory of the methods of streams."""
+    need_numpy()
+    stream, data = fixture.stream, np.arange(N, dtype=np.float32)
+    if fixture.device.backend != "cuda":
+        with raises(TypeError, "is required"):
+            stream.fill(SimpleNamespace(__cuda_array_interface__={}), b"a")
+        return
+    array = Gpu.Array.from_numpy(fixture.context, data)
+    foreign = ForeignArray(array)
+    content = stream.read(foreign, 4, 8)
+    stream.synchronize()
+    equal(content.get_data(), data[1:3].tobytes())
+    target = Gpu.Buffer(fixture.context, data.nbytes)
+    stream.copy(target, foreign)
+    equal(target.to_numpy("float32").tolist(), data.tolist())
+    stream.write(foreign, data[::-1].copy())
+    stream.synchronize()
+    equal(array.to_numpy().tolist(), data[::-1].tolist())
+    stream.fill(foreign, np.float32(3), size=8)
+    out = bytearray(12)
+    stream.read_into(foreign, out)
+    stream.synchronize()
+    equal(np.frombuffer(out, np.float32).tolist(), [3, 3, N - 3])
+    with raises(ValueError, "reach past"):
+        stream.fill(foreign, b"a", offset=4 * N - 4, size=8)
+    stream.copy(foreign, target)
+    stream.synchronize()
+    equal(array.to_numpy().tolist(), data.tolist())
+    with raises(ValueError, "not contiguous"):
+        interface = dict(array.__cuda_array_interface__, shape=(N // 2,), strides=(8,))
+        stream.fill(SimpleNamespace(__cuda_array_interface__=interface), b"a")
 
 
 def test_order(fixture):

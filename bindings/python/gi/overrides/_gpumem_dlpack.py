@@ -393,6 +393,14 @@ def import_interface(context, data, interface):
     return array
 
 
+def import_foreign(context, data):
+    """Returns an array over CUDA memory of another library; None for other objects and contexts."""
+    interface = getattr(data, "__cuda_array_interface__", None)
+    if interface is None or _default_device(context)[0] != CUDA:
+        return None
+    return import_interface(context, data, interface)
+
+
 def import_array(context, data):
     """Returns an array over memory of another library, given an object with __dlpack__() whose
     memory the context can access."""
