@@ -348,8 +348,8 @@ def train(options, allocator):
         os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     torch = need("torch")
-    torch.cuda.set_device(options.device)
     installed = install(options, "torch") if allocator == "gpumem" else None
+    torch.cuda.set_device(options.device)           # from here on, the allocator cannot be changed
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
     model = make_model(torch, 768, 12, 50257, 1024)

@@ -450,6 +450,8 @@ ENTRY (cuStreamGetFlags, (CUstream handle, unsigned int *flags), (handle, flags)
   Stream *stream;
 
   TRY (stream_resolve_any (handle, &stream));
+  if (stream->capture != 0)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is capturing");
   *flags = stream->flags;
   return CUDA_SUCCESS;
 }
