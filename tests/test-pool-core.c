@@ -2,6 +2,7 @@
 /* The core of memory pools, on a simulated owner and streams: see test-pool-sim.h. */
 #include "config.h"
 
+#include "gpumem/pool/core/gpu-pool-cache.h"
 #include "test-pool-model.h"
 
 #define UNIT ((gsize) 512)
@@ -780,6 +781,83 @@ test_frozen (Fixture       *fixture,
   _gpu_pool_free (pool);
 }
 
+/* --- loans ------------------------------------------------------------------------------- */
+
+static GpuPool *
+claim_heap (GpuPool *pool)
+{
+  GpuPool *heap;
+
+  _gpu_pool_lock (&pool->lock);
+  heap = _gpu_pool_heap_claim (pool);
+  _gpu_pool_unlock_and_destroy (pool);
+
+  return heap;
+}
+
+/* Lends a range of @from to @to, and serves a request for @units from it. */
+static GpuMemoryBlock *
+lend (GpuPool *from,
+      GpuPool *to,
+      guint32  units)
+{
+  const GpuPoolRequest request = { .size = units * UNIT, .units = units, .align = 1 };
+  GpuPoolNode *node = _gpu_pool_take_lendable (from, &request);
+
+  g_assert_nonnull (node);
+
+  return _gpu_pool_lend (to, node, &request);
+}
+
+typedef struct
+{
+  guint64 address;                  /* the end of the last range */
+  guint64 bytes;                    /* of all ranges */
+  guint   n_active;
+} Visit;
+
+static void
+add_visited (gpointer              data,
+             const GpuPoolSegment *segment,
+             guint64               address,
+             gsize                 size,
+             gsize                 requested G_GNUC_UNUSED,
+             GpuPoolState          state,
+             gpointer              key G_GNUC_UNUSED)
+{
+  Visit *visit = data;
+
+  g_assert_cmpuint (address, >=, visit->address);
+  g_assert_cmpuint (address, >=, segment->address);
+  g_assert_cmpuint (address + size, <=, segment->address + segment->size);
+  visit->address = address + size;
+  visit->bytes += state != GPU_POOL_UNMAPPED ? size : 0;
+  visit->n_active += state == GPU_POOL_ACTIVE;
+}
+
+/* A visit finds all ranges, in order, if two heaps lend parts of the same range to each other. */
+static void
+test_loan_cycle (Fixture       *fixture,
+                 gconstpointer  data)
+{
+  GpuPool *first = claim_heap (fixture->pool), *second = claim_heap (fixture->pool);
+  GpuMemoryBlock *blocks[5];
+  Visit visit = { 0, };
+
+  _gpu_pool_release (_gpu_pool_alloc (fixture->pool, 8 * MIB, 0, NULL, NULL), NULL);
+
+  blocks[0] = lend (fixture->pool, first, 16);
+  for (guint i = 1; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = i % 2 == 1 ? lend (first, second, 16) : lend (second, first, 16);
+
+  _gpu_pool_visit (fixture->pool, add_visited, &visit);
+  g_assert_cmpuint (visit.n_active, ==, G_N_ELEMENTS (blocks));
+  g_assert_cmpuint (visit.bytes, ==, get_stats (fixture).managed_bytes);
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    _gpu_pool_release (blocks[i], NULL);
+}
+
 /* --- threads --------------------------------------------------------------------------- */
 
 #define N_THREADS 4
@@ -1028,6 +1106,7 @@ main (int   argc,
   add ("release-threshold", G_N_ELEMENTS (kinds), test_release_threshold);
   add ("failures", G_N_ELEMENTS (kinds), test_failures);
   add ("frozen", G_N_ELEMENTS (kinds), test_frozen);
+  add ("loan-cycle", G_N_ELEMENTS (kinds), test_loan_cycle);
   add ("threads", G_N_ELEMENTS (kinds), test_threads);
   add ("thread-exit", G_N_ELEMENTS (kinds), test_thread_exit);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)

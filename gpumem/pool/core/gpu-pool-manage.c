@@ -251,21 +251,31 @@ visit_area (GpuPool              *pool,
             GpuPoolVisitFunc      func,
             gpointer              data);
 
+/* Visits @area, which @lender lent. Loans may form a cycle: a heap lends a part of a range to the
+ * heap that lent the range to it. So at most one heap is locked at a time, besides the pool. */
 static void
-visit_lent (GpuPool              *pool,
+visit_lent (GpuPool              *lender,
             const GpuPoolArea    *area,
             const GpuPoolSegment *segment,
             GpuPoolVisitFunc      func,
             gpointer              data)
 {
+  GpuPool *pool = lender->pool;
   GpuPool *heap = gpu_pool_node_heap (area->first);
+
+  if (lender != pool)
+    _gpu_pool_unlock_nested (pool, lender);
 
   _gpu_pool_lock (&heap->lock);
   visit_area (heap, area, segment, func, data);
   _gpu_pool_unlock_nested (pool, heap);
+
+  if (lender != pool)
+    _gpu_pool_lock (&lender->lock);
 }
 
-/* @segment is the segment of the pool that contains @area. */
+/* @segment is the segment of the pool that contains @area. Caller holds the locks of the pool and of
+ * @pool, which may be the heap of a thread. */
 static void
 visit_area (GpuPool              *pool,
             const GpuPoolArea    *area,
@@ -281,6 +291,8 @@ visit_area (GpuPool              *pool,
 
       if (__atomic_load_n (&node->state, __ATOMIC_ACQUIRE) == GPU_POOL_NODE_LENT)
         {
+          /* Other threads may change the neighbours of the node meanwhile, but not the node itself:
+           * loans only end under the lock of the pool. So node->next is valid afterwards. */
           visit_lent (pool, node->lent, segment, func, data);
           continue;
         }
