@@ -781,6 +781,56 @@ test_frozen (Fixture       *fixture,
   _gpu_pool_free (pool);
 }
 
+static gboolean
+refuse_wait (gpointer key,
+             guint64  seq)
+{
+  return !is_frozen && sim_stream_ops.wait (key, seq);
+}
+
+/* If a capture begins after the pool has checked for captures, the driver refuses the wait. The pool
+ * then does not take the memory. */
+static void
+test_refused_wait (Fixture       *fixture,
+                   gconstpointer  data)
+{
+  g_autoptr (GError) error = NULL;
+  GpuPoolStreamOps ops = sim_stream_ops;
+  GpuPoolConfig config;
+  GpuMemoryBlock *blocks[2];
+  GpuPool *pool;
+
+  ops.wait = refuse_wait;
+  sim_config (fixture->sim, &config);
+  pool = _gpu_pool_new (&config, &sim_ops, fixture->sim, &ops);
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    {
+      blocks[i] = _gpu_pool_alloc (pool, MIB, 0, fixture->a, NULL);
+      sim_take (fixture->sim, fixture->a, _gpu_pool_block_get_address (blocks[i]), MIB);
+      sim_use (fixture->sim, fixture->a, _gpu_pool_block_get_address (blocks[i]), MIB);
+      sim_give (fixture->sim, _gpu_pool_block_get_address (blocks[i]), MIB);
+    }
+  _gpu_pool_release_n (blocks, G_N_ELEMENTS (blocks), fixture->a);
+  sim_set_capacity (fixture->sim, get_sim_stats (fixture).bytes);
+
+  is_frozen = TRUE;
+  g_assert_null (_gpu_pool_alloc (pool, MIB, 0, NULL, &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+
+  is_frozen = FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    {
+      blocks[i] = _gpu_pool_alloc (pool, MIB, 0, NULL, NULL);
+      g_assert_nonnull (blocks[i]);
+      sim_take (fixture->sim, NULL, _gpu_pool_block_get_address (blocks[i]), MIB);
+      sim_give (fixture->sim, _gpu_pool_block_get_address (blocks[i]), MIB);
+    }
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, >, 0);
+  _gpu_pool_release_n (blocks, G_N_ELEMENTS (blocks), NULL);
+  _gpu_pool_free (pool);
+}
+
 /* --- loans ------------------------------------------------------------------------------- */
 
 static GpuPool *
@@ -1107,6 +1157,7 @@ main (int   argc,
   add ("failures", G_N_ELEMENTS (kinds), test_failures);
   add ("frozen", G_N_ELEMENTS (kinds), test_frozen);
   add ("loan-cycle", G_N_ELEMENTS (kinds), test_loan_cycle);
+  add ("refused-wait", G_N_ELEMENTS (kinds), test_refused_wait);
   add ("threads", G_N_ELEMENTS (kinds), test_threads);
   add ("thread-exit", G_N_ELEMENTS (kinds), test_thread_exit);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)

@@ -683,7 +683,7 @@ sim_order_after (gpointer   key,
   return !failed;
 }
 
-static void
+static gboolean
 sim_wait (gpointer key,
           guint64  seq)
 {
@@ -693,6 +693,8 @@ sim_wait (gpointer key,
   g_assert_true (advance (stream, seq, TRUE));
   stream->sim->stats.n_waits++;
   g_mutex_unlock (&stream->sim->lock);
+
+  return TRUE;
 }
 
 static gboolean

@@ -126,11 +126,11 @@ is_capturing (gpointer key)
   return _gpu_pool_is_capturing (key);
 }
 
-static void
+static gboolean
 wait (gpointer key,
       guint64  seq)
 {
-  _gpu_timeline_wait (key, seq, NULL);
+  return _gpu_timeline_wait (key, seq, NULL) || is_reached (key, seq);
 }
 
 static gboolean

@@ -55,7 +55,13 @@ _gpu_pool_item_follow (GpuPoolItem    *item,
       if (item->uses[i].stream == NULL)
         continue;
       if (!_gpu_pool_use_follow (&item->uses[i], stream, &waited, error))
-        return FALSE;
+        {
+          if (error != NULL && *error == NULL)
+            g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED,
+                                 "the driver refused to wait for the last use of the memory, such "
+                                 "as during a capture");
+          return FALSE;
+        }
       *n_waits += waited;
     }
 

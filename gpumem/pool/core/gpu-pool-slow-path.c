@@ -87,8 +87,8 @@ find_stolen (GpuPool              *pool,
   return best;
 }
 
-/* Returns NULL without an error if no other stream has suitable memory, and NULL with an error if
- * the driver fails. */
+/* Returns NULL without an error if no other stream has suitable memory, or if a wait for that
+ * stream is refused, and NULL with an error if the driver fails. */
 static GpuPoolNode *
 steal (GpuPool               *pool,
        const GpuPoolRequest  *request,

@@ -417,7 +417,8 @@ follow (GpuPoolStream  *after,
 
   if (stream == NULL)
     {
-      ops->wait (after->key, fence.seq);
+      if (!ops->wait (after->key, fence.seq))
+        return FALSE;
       set_reached (after, fence.use_seq);
     }
   else

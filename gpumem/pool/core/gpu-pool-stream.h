@@ -42,8 +42,9 @@ typedef struct
                            gpointer   after,
                            guint64    seq,
                            GError   **error);
-  /* Blocks until @seq has completed or failed. */
-  void     (*wait)        (gpointer   key,
+  /* Blocks until @seq has completed or failed. Returns FALSE if the wait was refused, such as during
+   * a capture: work up to @seq may then be pending. */
+  gboolean (*wait)        (gpointer   key,
                            guint64    seq);
   /* Returns whether the stream accepts no more work and all its work has completed. */
   gboolean (*is_gone)     (gpointer   key);
@@ -102,7 +103,8 @@ gboolean        _gpu_pool_use_is_completed (const GpuPoolUse       *use);
 gboolean        _gpu_pool_use_add_fence (const GpuPoolUse       *use,
                                          GError                **error);
 /* Orders @stream after the use, and creates a fence if none covers the use. Blocks if @stream is
- * the host. Does nothing if the use has completed or is a use by @stream itself. */
+ * the host. Does nothing if the use has completed or is a use by @stream itself. Returns FALSE
+ * without an error if the wait of the host was refused. */
 gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
                                          GpuPoolStream          *stream,
                                          gboolean               *waited,
