@@ -908,6 +908,34 @@ test_loan_cycle (Fixture       *fixture,
     _gpu_pool_release (blocks[i], NULL);
 }
 
+/* A heap that has the maximum of areas borrows no further range, so the pool serves the request. It
+ * borrows again once it has returned a range. */
+static void
+test_many_loans (Fixture       *fixture,
+                 gconstpointer  data)
+{
+  GpuMemoryBlock *block;
+  GpuPool *heap;
+
+  /* The thread gets its heap during its first request. */
+  give (fixture, take (fixture, 8 * MIB, NULL), NULL);
+  heap = _gpu_pool_cache_get (fixture->pool, FALSE)->heap;
+  if (heap == NULL)
+    return;
+
+  heap->n_used_areas += GPU_POOL_MAX_AREAS;
+  heap->n_areas = GPU_POOL_MAX_AREAS;
+  block = take (fixture, MIB, NULL);
+  g_assert_true (gpu_pool_node_heap (block) == fixture->pool);
+  give (fixture, block, NULL);
+  _gpu_pool_trim (fixture->pool, G_MAXUINT64, FALSE);
+
+  heap->n_used_areas -= GPU_POOL_MAX_AREAS;
+  block = take (fixture, MIB, NULL);
+  g_assert_true (gpu_pool_node_heap (block) == heap);
+  give (fixture, block, NULL);
+}
+
 /* --- threads --------------------------------------------------------------------------- */
 
 #define N_THREADS 4
@@ -1158,6 +1186,7 @@ main (int   argc,
   add ("frozen", G_N_ELEMENTS (kinds), test_frozen);
   add ("loan-cycle", G_N_ELEMENTS (kinds), test_loan_cycle);
   add ("refused-wait", G_N_ELEMENTS (kinds), test_refused_wait);
+  add ("many-loans", G_N_ELEMENTS (kinds), test_many_loans);
   add ("threads", G_N_ELEMENTS (kinds), test_threads);
   add ("thread-exit", G_N_ELEMENTS (kinds), test_thread_exit);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)

@@ -125,14 +125,13 @@ add_segment (GpuPool              *pool,
 static gboolean
 has_id (GpuPool *pool)
 {
-  guint id = 0;
+  gboolean any;
 
   _gpu_pool_lock (&pool->lock);
-  while (id < pool->n_areas && pool->areas[id] != NULL)
-    id++;
+  any = pool->n_used_areas < GPU_POOL_MAX_AREAS;
   _gpu_pool_unlock (&pool->lock);
 
-  return id < GPU_POOL_MAX_AREAS;
+  return any;
 }
 
 /* Keeps the pool below the soft limit: reclaims completed ranges, then frees empty segments. */

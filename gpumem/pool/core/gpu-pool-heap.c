@@ -368,6 +368,7 @@ _gpu_pool_heap_add_area (GpuPool              *pool,
   while (id < pool->n_areas && pool->areas[id] != NULL)
     id++;
   pool->n_areas = MAX (pool->n_areas, id + 1);
+  __atomic_store_n (&pool->n_used_areas, pool->n_used_areas + 1, __ATOMIC_RELAXED);
 
   area->id = id;
   area->segment = *segment;
@@ -386,5 +387,6 @@ _gpu_pool_heap_remove_area (GpuPool     *pool,
   _gpu_pool_heap_drop_data (pool, area->first);
   gpu_pool_node_free (&pool->nodes, area->first);
   pool->areas[area->id] = NULL;
+  __atomic_store_n (&pool->n_used_areas, pool->n_used_areas - 1, __ATOMIC_RELAXED);
   g_free (area);
 }

@@ -14,10 +14,11 @@
 #include "gpumem/pool/core/gpu-pool-private.h"
 
 /* The pool lends ranges of at least 1/LEAST_LENT of the usual size, or for at least LEAST_REQUESTS
- * requests. Free ranges of adjacent areas are not joined, so smaller areas would divide the memory
+ * requests, but not less than LEAST_BYTES: a heap has a limited number of areas. Free ranges of adjacent areas are not joined, so smaller areas would divide the memory
  * into small ranges. */
 #define LEAST_LENT     32
 #define LEAST_REQUESTS 8
+#define LEAST_BYTES    (64 * 1024)
 
 void
 _gpu_pool_unlock_nested (GpuPool *pool,
@@ -108,6 +109,7 @@ find_lendable (GpuPool              *from,
   guint32 least = MAX (request->units, MIN (units / LEAST_LENT, LEAST_REQUESTS * request->units));
   GpuPoolNode *largest = NULL;
 
+  least = MAX (least, (guint32) LEAST_BYTES >> from->unit_shift);
   for (guint i = 0; i < G_N_ELEMENTS (slots); i++)
     {
       guint bin = G_MAXUINT;

@@ -102,7 +102,9 @@ struct _GpuPool
   guint             n_free_lists;
   guint             n_streams;      /* slots in use so far */
   GpuPoolArea     **areas;          /* by id */
-  guint             n_areas;        /* ids in use so far */
+  guint             n_areas;        /* the largest id so far, plus 1 */
+  guint             n_used_areas;   /* ids in use now. In the heap of a thread, atomic: only that
+                                     * thread adds areas */
   GPtrArray        *shared;         /* of GpuPoolShared */
   GpuPoolCache     *caches;
   guint             n_caches;
@@ -193,6 +195,13 @@ gpu_pool_heap_at (GpuPool *pool,
                   guint    i)
 {
   return i == 0 ? pool : pool->heaps[i - 1];
+}
+
+/* Returns whether an area id is left for a further range. Called by the thread of @heap. */
+static inline gboolean
+gpu_pool_heap_may_borrow (GpuPool *heap)
+{
+  return __atomic_load_n (&heap->n_used_areas, __ATOMIC_RELAXED) < GPU_POOL_MAX_AREAS;
 }
 
 /* Returns a heap for the calling thread, or NULL if there are too many. Caller holds `lock`. */

@@ -338,9 +338,6 @@ lend_and_serve (GpuPool              *pool,
                 GpuPool              *heap,
                 const GpuPoolRequest *request)
 {
-  if (heap->n_areas == GPU_POOL_MAX_AREAS)
-    return NULL;
-
   for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
     {
       GpuPool *from = gpu_pool_heap_at (pool, i);
@@ -383,6 +380,7 @@ alloc_from_thread_heap (GpuPool        *pool,
                         GpuPoolRequest *request)
 {
   GpuPool *heap = cache->heap;
+  gboolean may_borrow = gpu_pool_heap_may_borrow (heap);
   GpuPoolNode *node;
 
   request->stream = enter_stream_cache (pool, cache, key)->stream;
@@ -390,11 +388,11 @@ alloc_from_thread_heap (GpuPool        *pool,
   request->slot = _gpu_pool_stream_get_slot (request->stream);
 
   node = _gpu_pool_lock_and_serve (heap, request);
-  if (node == NULL)
+  if (node == NULL && may_borrow)
     node = lend_and_serve (pool, heap, request);
   if (node == NULL && flush_to_heaps (pool, cache, key))
     node = _gpu_pool_lock_and_serve (heap, request);
-  if (node == NULL)
+  if (node == NULL && may_borrow)
     node = _gpu_pool_grow_early (pool, heap, request);
   if (node != NULL)
     count_request (pool, cache);
