@@ -140,10 +140,19 @@ void
 _gpu_pool_set_limits (GpuPool             *pool,
                       const GpuPoolLimits *limits)
 {
+  guint32 budget;
+  gboolean may_lend;
+
   _gpu_pool_lock (&pool->lock);
+  budget = pool->cache_budget;
+  may_lend = pool->may_lend;
   pool->limits = *limits;
   _gpu_pool_set_cache_limits (pool);
-  _gpu_pool_unlock (&pool->lock);
+
+  /* Threads no longer return, by themselves, the memory that they hold beyond their new shares. */
+  if (pool->cache_budget < budget || (may_lend && !pool->may_lend))
+    _gpu_pool_cache_flush_all (pool, FALSE);
+  _gpu_pool_unlock_and_destroy (pool);
 }
 
 /* --- closing --------------------------------------------------------------------------- */
