@@ -856,7 +856,7 @@ lend (GpuPool *from,
 
   g_assert_nonnull (node);
 
-  return _gpu_pool_lend (to, node, &request);
+  return _gpu_pool_lend (to, node, &request, FALSE);
 }
 
 typedef struct
@@ -934,6 +934,145 @@ test_many_loans (Fixture       *fixture,
   block = take (fixture, MIB, NULL);
   g_assert_true (gpu_pool_node_heap (block) == heap);
   give (fixture, block, NULL);
+}
+
+/* Each block counts in exactly one of four figures, also if its memory was lent for it. */
+static void
+test_counts (Fixture       *fixture,
+             gconstpointer  data)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (1);
+  GpuMemoryBlock *blocks[64] = { NULL, };
+  GpuPoolStats stats;
+
+  for (guint i = 0; i < 5000; i++)
+    {
+      guint at = g_rand_int_range (random, 0, G_N_ELEMENTS (blocks));
+
+      if (blocks[at] != NULL)
+        give (fixture, blocks[at], fixture->a);
+      blocks[at] = take (fixture, KIB << g_rand_int_range (random, 0, 11), fixture->a);
+    }
+
+  stats = get_stats (fixture);
+  g_assert_cmpuint (stats.n_cache_hits + stats.n_hits + stats.n_steals + stats.n_growths, ==,
+                    stats.n_allocs);
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    if (blocks[i] != NULL)
+      give (fixture, blocks[i], fixture->a);
+}
+
+/* A visit does not report memory to lend as a block. */
+static void
+test_grown_for_heap (Fixture       *fixture,
+                     gconstpointer  data)
+{
+  const GpuPoolRequest request = { .size = KIB, .units = KIB / UNIT, .align = 1 };
+  const GpuPoolRequest lent = { .size = MIB, .units = MIB / UNIT, .align = 1, .is_lent = TRUE };
+  GpuPool *heap = claim_heap (fixture->pool);
+  Visit visit = { 0, };
+  GpuPoolNode *node;
+
+  g_assert_true (_gpu_pool_lock_growth (fixture->pool));
+  node = _gpu_pool_grow (fixture->pool, &lent, NULL);
+  _gpu_pool_unlock_growth (fixture->pool);
+  g_assert_nonnull (node);
+
+  _gpu_pool_visit (fixture->pool, add_visited, &visit);
+  g_assert_cmpuint (visit.n_active, ==, 0);
+  g_assert_cmpuint (visit.bytes, ==, get_stats (fixture).managed_bytes);
+
+  _gpu_pool_release (_gpu_pool_lend (heap, node, &request, TRUE), NULL);
+}
+
+static guint n_failures;
+
+static gboolean
+count_segment (gpointer         owner,
+               gsize            size,
+               GpuPoolSegment  *segment,
+               GError         **error)
+{
+  gboolean success = sim_ops.alloc_segment (owner, size, segment, error);
+
+  n_failures += !success;
+
+  return success;
+}
+
+static gpointer
+count_chunk (gpointer   owner,
+             gsize      size,
+             GError   **error)
+{
+  gpointer chunk = sim_ops.create_chunk (owner, size, error);
+
+  n_failures += chunk == NULL;
+
+  return chunk;
+}
+
+/* After the owner has refused memory for the heap of a thread, the next requests use the memory of
+ * other streams, and do not ask the owner again. */
+static void
+test_refused_early (Fixture       *fixture,
+                    gconstpointer  data)
+{
+  GpuPoolOps ops = sim_ops;
+  GpuMemoryBlock *blocks[16];
+  GpuPoolConfig config;
+  GpuPoolStats stats;
+  GpuPool *pool;
+  guint n;
+
+  ops.alloc_segment = count_segment;
+  ops.create_chunk = count_chunk;
+  sim_config (fixture->sim, &config);
+  pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops);
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = _gpu_pool_alloc (pool, 512 * KIB, 0, fixture->a, NULL);
+  _gpu_pool_get_stats (pool, &stats);               /* updates the peak of used bytes */
+  _gpu_pool_release_n (blocks, G_N_ELEMENTS (blocks), fixture->a);
+  sim_set_capacity (fixture->sim, get_sim_stats (fixture).bytes);
+
+  n_failures = 0;
+  blocks[0] = _gpu_pool_alloc (pool, 512 * KIB, 0, fixture->b, NULL);
+  n = n_failures;
+  for (guint i = 1; i < G_N_ELEMENTS (blocks) / 2; i++)
+    blocks[i] = _gpu_pool_alloc (pool, 512 * KIB, 0, fixture->b, NULL);
+  g_assert_cmpuint (n_failures, ==, n);
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks) / 2; i++)
+    g_assert_nonnull (blocks[i]);
+  _gpu_pool_release_n (blocks, G_N_ELEMENTS (blocks) / 2, fixture->b);
+  _gpu_pool_free (pool);
+}
+
+/* New limits take the memory back that caches and heaps of threads may no longer hold. */
+static void
+test_new_limits (Fixture       *fixture,
+                 gconstpointer  data)
+{
+  const GpuPoolLimits limits = { .limit = 16 * MIB, .release_threshold = G_MAXUINT64 };
+  GpuMemoryBlock *blocks[8];
+  guint64 cached = 0;
+  GpuPoolStats stats;
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = take (fixture, MIB, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    give (fixture, blocks[i], NULL);
+
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  _gpu_pool_visit (fixture->pool, add_cached, &cached);
+  g_assert_cmpuint (cached, ==, 0);
+
+  for (guint i = 0; i < gpu_pool_n_heaps (fixture->pool) - 1; i++)
+    g_assert_cmpuint (fixture->pool->heaps[i]->n_used_areas, ==, 0);
+  stats = get_stats (fixture);
+  g_assert_cmpuint (stats.active_blocks, ==, 0);
 }
 
 /* --- threads --------------------------------------------------------------------------- */
@@ -1187,6 +1326,10 @@ main (int   argc,
   add ("loan-cycle", G_N_ELEMENTS (kinds), test_loan_cycle);
   add ("refused-wait", G_N_ELEMENTS (kinds), test_refused_wait);
   add ("many-loans", G_N_ELEMENTS (kinds), test_many_loans);
+  add ("counts", G_N_ELEMENTS (kinds), test_counts);
+  add ("grown-for-heap", G_N_ELEMENTS (kinds), test_grown_for_heap);
+  add ("refused-early", G_N_ELEMENTS (kinds), test_refused_early);
+  add ("new-limits", G_N_ELEMENTS (kinds), test_new_limits);
   add ("threads", G_N_ELEMENTS (kinds), test_threads);
   add ("thread-exit", G_N_ELEMENTS (kinds), test_thread_exit);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)

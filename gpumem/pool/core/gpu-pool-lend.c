@@ -152,7 +152,8 @@ _gpu_pool_take_lendable (GpuPool              *from,
 GpuPoolNode *
 _gpu_pool_lend (GpuPool              *heap,
                 GpuPoolNode          *node,
-                const GpuPoolRequest *request)
+                const GpuPoolRequest *request,
+                gboolean              has_grown)
 {
   GpuPool *from = gpu_pool_node_heap (node);
   GpuPoolSegment segment = from->areas[node->area]->segment;
@@ -169,6 +170,7 @@ _gpu_pool_lend (GpuPool              *heap,
   area->first->use = node->use;
   node->lent = area;
   __atomic_store_n (&node->state, GPU_POOL_NODE_LENT, __ATOMIC_RELEASE);
+  heap->stats.n_hits += !has_grown;
   served = _gpu_pool_serve_from (heap, area->first, request);
   _gpu_pool_unlock_and_destroy (heap);
 

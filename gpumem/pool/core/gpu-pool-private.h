@@ -87,6 +87,8 @@ struct _GpuPool
   GpuPoolLock       growth_lock;
   gboolean          has_left_excess;  /* atomic: the holder of growth_lock must release the
                                        * excess */
+  gboolean          has_failed_early; /* atomic: growth for the heap of a thread failed, and no
+                                       * memory was returned to the owner since */
   guint             n_grown;        /* segments allocated so far */
   GpuPoolChunks    *chunks;
 
@@ -211,10 +213,12 @@ void          _gpu_pool_heap_free         (GpuPool           *heap);
  * no range is large enough. Takes the lock of @from. */
 GpuPoolNode  *_gpu_pool_take_lendable     (GpuPool              *from,
                                            const GpuPoolRequest *request);
-/* Lends @node, which is busy, to @heap, and serves @request from it. Takes the lock of @heap. */
+/* Lends @node, which is busy, to @heap, and serves @request from it. Counts a hit unless the pool has
+ * grown for @request. Takes the lock of @heap. */
 GpuPoolNode  *_gpu_pool_lend              (GpuPool              *heap,
                                            GpuPoolNode          *node,
-                                           const GpuPoolRequest *request);
+                                           const GpuPoolRequest *request,
+                                           gboolean              has_grown);
 /* Takes back the areas of heaps that have no block. Returns TRUE if there were any. Sets
  * @has_excess (nullable) to TRUE if the pool must return memory to the owner. Caller holds
  * `lock`. */
@@ -327,8 +331,8 @@ struct _GpuPoolRequest
   guint32        align;             /* units, a power of two */
   GpuPoolStream *stream;
   guint          slot;
-  gboolean       is_lent;           /* memory to lend to the heap of a thread; not counted as an
-                                     * allocation */
+  gboolean       is_lent;           /* memory to lend to the heap of a thread; the node remains
+                                     * busy, and is not counted as an allocation */
 };
 
 /* Serves @request from a free range of the stream of the request, or from a free range without
@@ -353,8 +357,9 @@ GpuPoolNode  *_gpu_pool_alloc_slowly      (GpuPool              *pool,
                                            GError              **error);
 /* Grows the pool by a range, and lends this range to @heap, unless the pool has too much unused
  * memory. A heap that uses memory of other heaps instead must wait for their streams, and the
- * memory cannot be joined with its neighbours. Returns NULL without an error on failure. Caller
- * does not hold `lock`. */
+ * memory cannot be joined with its neighbours. Returns NULL without an error on failure. After a
+ * failure, does not ask the owner again until memory was returned to the owner, or until the pool
+ * has grown by as much. Caller does not hold `lock`. */
 GpuPoolNode  *_gpu_pool_grow_early        (GpuPool              *pool,
                                            GpuPool              *heap,
                                            const GpuPoolRequest *request);

@@ -149,6 +149,11 @@ _gpu_pool_grow_early (GpuPool              *pool,
 {
   GpuPoolRequest lent = *request;
   GpuPoolNode *node;
+  gboolean has_grown;
+  guint64 n_growths;
+
+  if (__atomic_load_n (&pool->has_failed_early, __ATOMIC_RELAXED))
+    return NULL;
 
   lent.is_lent = TRUE;
   lent.units = __atomic_load_n (&pool->lent_units, __ATOMIC_RELAXED);
@@ -156,10 +161,14 @@ _gpu_pool_grow_early (GpuPool              *pool,
   if (!may_grow_early (pool, lent.size) || !_gpu_pool_lock_growth (pool))
     return NULL;
 
+  n_growths = pool->stats.n_growths;
   node = _gpu_pool_grow (pool, &lent, NULL);
+  has_grown = pool->stats.n_growths != n_growths;
+  if (node == NULL)
+    __atomic_store_n (&pool->has_failed_early, TRUE, __ATOMIC_RELAXED);
   _gpu_pool_unlock_growth (pool);
 
-  return node != NULL ? _gpu_pool_lend (heap, node, request) : NULL;
+  return node != NULL ? _gpu_pool_lend (heap, node, request, has_grown) : NULL;
 }
 
 /* Serves @request from a free range of its stream, or a free range without pending uses, in the

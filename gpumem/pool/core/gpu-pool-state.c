@@ -63,6 +63,10 @@ _gpu_pool_count_managed (GpuPool *pool,
   stats->managed_bytes += bytes;
   stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
   _gpu_pool_set_cache_limits (pool);
+
+  /* The owner has memory again for the heaps of threads. */
+  if (bytes < 0 || (guint64) bytes >= gpu_pool_bytes (pool, pool->lent_units))
+    __atomic_store_n (&pool->has_failed_early, FALSE, __ATOMIC_RELAXED);
 }
 
 /* --- unlocking ---------------------------------------------------------------------- */
@@ -348,7 +352,7 @@ _gpu_pool_serve_from (GpuPool              *pool,
   __atomic_store_n (&node->slack, gpu_pool_bytes (pool, node->units) - request->size,
                     __ATOMIC_RELAXED);
   __atomic_store_n (&node->flag, FALSE, __ATOMIC_RELAXED);
-  gpu_pool_node_set_state (node, GPU_POOL_NODE_ACTIVE);
+  gpu_pool_node_set_state (node, request->is_lent ? GPU_POOL_NODE_BUSY : GPU_POOL_NODE_ACTIVE);
   count_alloc (pool, node, request);
 
   return node;
@@ -369,7 +373,7 @@ _gpu_pool_serve (GpuPool              *pool,
     return NULL;
 
   _gpu_pool_heap_remove (pool, own);
-  pool->stats.n_hits++;
+  pool->stats.n_hits += !request->is_lent;
 
   return _gpu_pool_serve_from (pool, own, request);
 }

@@ -344,7 +344,7 @@ lend_and_serve (GpuPool              *pool,
       GpuPoolNode *node = from != heap ? _gpu_pool_take_lendable (from, request) : NULL;
 
       if (node != NULL)
-        return _gpu_pool_lend (heap, node, request);
+        return _gpu_pool_lend (heap, node, request, FALSE);
     }
 
   return NULL;
