@@ -59,7 +59,7 @@ reserve (Range *range, GpuContext *context, GError **error)
   _gpu_memory_set_storage (GPU_MEMORY (range->buffer), storage);
   for (guint i = 0; i < N_CHUNKS; i++)
     {
-      range->chunks[i] = _gpu_virtual_create_chunk (range->context, range->unit, FALSE, error);
+      range->chunks[i] = _gpu_virtual_create_chunk (range->context, range->unit, NULL, error);
       if (range->chunks[i] == NULL)
         return FALSE;
     }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gio/gunixfdlist.h>
@@ -1062,6 +1063,45 @@ share_hostile (TestFixture *fixture)
 #endif
 }
 
+static struct stat
+get_file (GpuBuffer *buffer)
+{
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GBytes) handle = export (buffer, &fds);
+  struct stat status;
+
+  g_assert_cmpint (g_unix_fd_list_get_length (fds), ==, 1);
+  g_assert_cmpint (fstat (g_unix_fd_list_peek_fds (fds, NULL)[0], &status), ==, 0);
+  return status;
+}
+
+/* On the host, chunks of several buffers are in one file, but never chunks of two pools: a process
+ * with a descriptor of one pool cannot access the other pool. */
+static void
+share_two_pools (TestFixture *fixture)
+{
+  GpuMemoryPool *pools[2];
+  GpuBuffer *buffers[4];
+  struct stat files[4];
+
+  if (!is_expandable (fixture) || !g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    return;
+  for (guint i = 0; i < 2; i++)
+    pools[i] = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
+  for (guint i = 0; i < 4; i++)
+    {
+      buffers[i] = alloc (pools[i % 2], 3 * MIB, NULL);
+      files[i] = get_file (buffers[i]);
+    }
+  g_assert_cmpuint (files[0].st_ino, ==, files[2].st_ino);
+  g_assert_cmpuint (files[1].st_ino, ==, files[3].st_ino);
+  g_assert_cmpuint (files[0].st_ino, !=, files[1].st_ino);
+  for (guint i = 0; i < 4; i++)
+    g_object_unref (buffers[i]);
+  for (guint i = 0; i < 2; i++)
+    g_object_unref (pools[i]);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -1073,6 +1113,7 @@ main (int argc, char **argv)
   test_add ("spans", share_spans);
   test_add ("twice", share_twice);
   test_add ("reuse", share_reuse);
+  test_add ("two-pools", share_two_pools);
   test_add ("killed-importer", share_killed_importer);
   test_add ("killed-exporter", share_killed_exporter);
   test_add ("leaks", share_leaks);

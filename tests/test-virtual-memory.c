@@ -57,7 +57,7 @@ static GpuNativeChunk *
 chunk (Range *range, guint n_units)
 {
   g_autoptr (GError) error = NULL;
-  GpuNativeChunk *result = _gpu_virtual_create_chunk (range->context, n_units * range->unit, FALSE,
+  GpuNativeChunk *result = _gpu_virtual_create_chunk (range->context, n_units * range->unit, NULL,
                                                       &error);
 
   g_assert_no_error (error);
@@ -139,7 +139,7 @@ virtual_not_supported (TestFixture *fixture)
     }
   g_assert_false (_gpu_virtual_check (context, FALSE, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, gpu_device_get_id (fixture->device));
-  g_assert_null (_gpu_virtual_create_chunk (context, 1 << 21, FALSE, &error));
+  g_assert_null (_gpu_virtual_create_chunk (context, 1 << 21, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
 }
 
@@ -384,7 +384,7 @@ virtual_no_memory (TestFixture *fixture)
          : (gpu_device_get_memory_size (fixture->device) / range.unit + 1) * range.unit;
   size_text = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes", size);
   one = chunk (&range, 1);
-  g_assert_null (_gpu_virtual_create_chunk (range.context, size, FALSE, &error));
+  g_assert_null (_gpu_virtual_create_chunk (range.context, size, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, size_text, "held by the context");
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before + range.unit);
   g_assert_null (range.ops->reserve (range.context, G_MAXSIZE / 4 / range.unit * range.unit,
@@ -412,7 +412,7 @@ virtual_all_memory (TestFixture *fixture)
       return;
     }
   range_init (&range, fixture->context, 64);
-  while ((next = _gpu_virtual_create_chunk (range.context, 64 * range.unit, FALSE, &error)) != NULL)
+  while ((next = _gpu_virtual_create_chunk (range.context, 64 * range.unit, NULL, &error)) != NULL)
     g_ptr_array_add (chunks, next);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "cuMemCreate");
   g_assert_cmpuint (chunks->len, >, 0);
@@ -514,8 +514,8 @@ virtual_shared (TestFixture *fixture)
   range_init (&range, fixture->context, N_UNITS);
   for (guint i = 0; i < 3; i++)
     {
-      chunks[places[i]] = _gpu_virtual_create_chunk (range.context, (1 + i % 2) * range.unit, TRUE,
-                                                     &error);
+      chunks[places[i]] = _gpu_virtual_create_chunk (range.context, (1 + i % 2) * range.unit,
+                                                     range.native, &error);
       g_assert_no_error (error);
     }
   /* Chunks of 1, 1 and 2 units; the second was created last */
@@ -572,14 +572,14 @@ virtual_shared_again (TestFixture *fixture)
   range_init (&range, fixture->context, N_UNITS);
   for (guint i = 0; i < 3; i++)
     {
-      small[i] = _gpu_virtual_create_chunk (range.context, range.unit, TRUE, &error);
+      small[i] = _gpu_virtual_create_chunk (range.context, range.unit, range.native, &error);
       g_assert_no_error (error);
     }
   map (&range, 2, small, 3);
   unmap (&range, 2, 3);
   for (guint i = 0; i < 3; i++)
     destroy (&range, small[i]);
-  large = _gpu_virtual_create_chunk (range.context, 4 * range.unit, TRUE, &error);
+  large = _gpu_virtual_create_chunk (range.context, 4 * range.unit, range.native, &error);
   g_assert_no_error (error);
   map (&range, 1, &large, 1);
   bytes = test_random_bytes (2 * range.unit);
@@ -800,7 +800,7 @@ use_after_fork (Range *range, GpuNativeChunk *which)
 {
   g_autoptr (GError) error = NULL;
 
-  if (_gpu_virtual_create_chunk (range->context, range->unit, FALSE, &error) != NULL
+  if (_gpu_virtual_create_chunk (range->context, range->unit, NULL, &error) != NULL
       || !g_error_matches (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
     return 1;
   unmap (range, 1, 3);

@@ -32,12 +32,13 @@ typedef struct
   GpuNativeBuffer * (*reserve)         (GpuNativeContext        *context,
                                         gsize                    size,
                                         GError                 **error);
-  /* Allocates memory with undefined contents. If @shareable is TRUE, GpuBufferOps.export_fd()
-   * accepts slices over the chunk and over its neighbours that are shareable. Only called with
-   * @shareable if the device has GPU_CAPABILITIES_IPC_FDS. */
+  /* Allocates memory with undefined contents. If @shared is not NULL, the chunk is only mapped to
+   * this range, and GpuBufferOps.export_fd() accepts slices over the chunk and over its neighbours
+   * that are shareable. A descriptor gives access to no memory of other ranges. Only called with
+   * @shared if the device has GPU_CAPABILITIES_IPC_FDS. */
   GpuNativeChunk *  (*create_chunk)    (GpuNativeContext        *context,
                                         gsize                    size,
-                                        gboolean                 shareable,
+                                        GpuNativeBuffer         *shared,
                                         GError                 **error);
   /* Frees a chunk that is not mapped, with the structure itself. */
   void              (*destroy_chunk)   (GpuNativeContext        *context,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Chunks of memory for pools: parts of anonymous files. All chunks of a context that cannot be
  * shared are in one file. Shareable chunks are in slabs, which are files of a fixed size: a process
- * that gets the descriptor of a chunk can access only its slab. Each range of addresses lists the
- * shareable chunks that are mapped to it, to export them. */
+ * that gets the descriptor of a chunk can access only its slab. Each range of addresses, and so each
+ * pool, has slabs of its own. It lists the shareable chunks that are mapped to it, to export
+ * them. */
 #include "config.h"
 
 #include <errno.h>
@@ -22,11 +23,18 @@
 
 struct _GpuHostSlab
 {
-  gatomicrefcount refs;             /* held by the chunks, and by the context while it adds some */
+  gatomicrefcount refs;             /* held by the chunks, and by the range while it adds some */
   int             fd;
   guint64         size;
-  guint64         end;              /* offset of the next chunk; protected by `chunks_lock`. The
-                                     * offset of a freed chunk is not reused */
+  guint64         end;              /* offset of the next chunk; protected by the lock of
+                                     * the range. The offset of a freed chunk is not reused */
+};
+
+struct _GpuHostRange
+{
+  GMutex       lock;                /* protects the next two members */
+  GTree       *mapped;              /* key: the offset of a shareable chunk; value: GpuHostChunk */
+  GpuHostSlab *slab;                /* the file that gets the next shareable chunk, or NULL */
 };
 
 static GpuHostSlab *
@@ -63,7 +71,6 @@ _gpu_host_chunks_clear (GpuHostContext *context)
   if (context->chunks_fd >= 0)
     g_close (context->chunks_fd, NULL);
 
-  g_clear_pointer (&context->slab, slab_unref);
   g_mutex_clear (&context->chunks_lock);
 }
 
@@ -99,14 +106,14 @@ _gpu_host_create_sealed_file (guint64      size,
 }
 
 /* Places @chunk in a slab. On failure, errno is set and @function is the call that failed. Caller
- * holds `chunks_lock`. */
+ * holds the lock of @range. */
 static gboolean
-place_in_slab_locked (GpuHostContext  *context,
-                      GpuHostChunk    *chunk,
-                      const char     **function)
+place_in_slab_locked (GpuHostRange  *range,
+                      GpuHostChunk  *chunk,
+                      const char   **function)
 {
   const gsize size = chunk->parent.size;
-  GpuHostSlab *slab = context->slab;
+  GpuHostSlab *slab = range->slab;
 
   if (slab == NULL || size > slab->size - slab->end)
     {
@@ -115,8 +122,8 @@ place_in_slab_locked (GpuHostContext  *context,
       if (slab == NULL)
         return FALSE;
 
-      g_clear_pointer (&context->slab, slab_unref);
-      context->slab = slab;
+      g_clear_pointer (&range->slab, slab_unref);
+      range->slab = slab;
     }
 
   g_atomic_ref_count_inc (&slab->refs);
@@ -165,16 +172,31 @@ extend_locked (GpuHostContext  *context,
   return TRUE;
 }
 
+/* Gives @chunk a part of a file: of a slab of @range, or of the file of the context if @range is
+ * NULL. Returns 0, or an errno of @function, which is the call that failed. */
+static int
+place (GpuHostContext  *context,
+       GpuHostRange    *range,
+       GpuHostChunk    *chunk,
+       const char     **function)
+{
+  GMutex *lock = range != NULL ? &range->lock : &context->chunks_lock;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (lock);
+  gboolean placed = range != NULL ? place_in_slab_locked (range, chunk, function)
+                                  : extend_locked (context, chunk, function);
+
+  return placed ? 0 : errno;
+}
+
 GpuNativeChunk *
 _gpu_host_create_chunk (GpuNativeContext  *context,
                         gsize              size,
-                        gboolean           shareable,
+                        GpuNativeBuffer   *shared,
                         GError           **error)
 {
-  GpuHostContext *self = (GpuHostContext *) context;
+  GpuHostRange *range = shared != NULL ? ((GpuHostBuffer *) shared)->range : NULL;
   const char *function;
   GpuHostChunk *chunk;
-  gboolean placed;
   int code;
 
   /* A forked child shares the files, but does not see when the parent extends or fills them. */
@@ -185,13 +207,9 @@ _gpu_host_create_chunk (GpuNativeContext  *context,
   chunk->parent.backend = &_gpu_host_backend;
   chunk->parent.size = size;
 
-  g_mutex_lock (&self->chunks_lock);
-  placed = shareable ? place_in_slab_locked (self, chunk, &function)
-                     : extend_locked (self, chunk, &function);
-  code = errno;
-  g_mutex_unlock (&self->chunks_lock);
+  code = place ((GpuHostContext *) context, range, chunk, &function);
 
-  if (placed)
+  if (code == 0)
     return &chunk->parent;
 
   g_free (chunk);
@@ -220,13 +238,6 @@ _gpu_host_destroy_chunk (GpuNativeContext *context G_GNUC_UNUSED,
 
 /* --- ranges ----------------------------------------------------------------------------------- */
 
-struct _GpuHostRange
-{
-  GMutex lock;
-  GTree *mapped;                    /* key: the offset of a shareable chunk; value: GpuHostChunk;
-                                     * protected by lock */
-};
-
 static int
 compare_offsets (gconstpointer a,
                  gconstpointer b)
@@ -252,6 +263,7 @@ void
 _gpu_host_range_free (GpuHostRange *range)
 {
   g_tree_unref (range->mapped);
+  g_clear_pointer (&range->slab, slab_unref);
   g_mutex_clear (&range->lock);
   g_free (range);
 }

@@ -31,7 +31,7 @@ extern const GpuBackend _gpu_host_backend;
 
 /* A sealed file that contains shareable chunks. */
 typedef struct _GpuHostSlab GpuHostSlab;
-/* The shareable chunks that are mapped to an address range. */
+/* The shareable chunks of an address range. */
 typedef struct _GpuHostRange GpuHostRange;
 
 typedef struct
@@ -40,9 +40,9 @@ typedef struct
   gsize            stack_size;      /* atomic; bytes of the stack of each work-item in kernels with
                                      * barriers */
 
-  GMutex           chunks_lock;     /* protects the next three members */
-  GpuHostSlab     *slab;            /* the file that gets the next shareable chunk, or NULL */
-  int              chunks_fd;       /* the file that contains all other chunks; -1 until needed */
+  GMutex           chunks_lock;     /* protects the next two members */
+  int              chunks_fd;       /* the file that contains all chunks that cannot be shared; -1
+                                     * until needed */
   guint64          chunks_end;      /* size of the file, and offset of the next chunk. The offset of
                                      * a freed chunk is not reused: its part of the file is a hole,
                                      * which takes no memory */
@@ -251,7 +251,7 @@ GpuBufferCommitOp _gpu_host_buffer_commit;
 /* gpu-host-chunk.c */
 GpuNativeChunk *_gpu_host_create_chunk        (GpuNativeContext        *context,
                                                gsize                    size,
-                                               gboolean                 shareable,
+                                               GpuNativeBuffer         *shared,
                                                GError                 **error);
 void            _gpu_host_destroy_chunk       (GpuNativeContext        *context,
                                                GpuNativeChunk          *chunk);

@@ -13,11 +13,12 @@ G_BEGIN_DECLS
 gboolean        _gpu_virtual_check         (GpuNativeContext  *context,
                                             gboolean           shareable,
                                             GError           **error);
-/* Creates a chunk of physical memory. The context counts the chunk until it is destroyed, even
+/* Creates a chunk of physical memory, which can be shared if @shared, the range that it will be
+ * mapped to, is not NULL. The context counts the chunk until it is destroyed, even
  * while the chunk is not mapped to any addresses. */
 GpuNativeChunk *_gpu_virtual_create_chunk  (GpuNativeContext  *context,
                                             gsize              size,
-                                            gboolean           shareable,
+                                            GpuNativeBuffer   *shared,
                                             GError           **error);
 void            _gpu_virtual_destroy_chunk (GpuNativeContext  *context,
                                             GpuNativeChunk    *chunk);

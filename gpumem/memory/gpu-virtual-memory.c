@@ -28,15 +28,15 @@ _gpu_virtual_check (GpuNativeContext  *context,
 GpuNativeChunk *
 _gpu_virtual_create_chunk (GpuNativeContext  *context,
                            gsize              size,
-                           gboolean           shareable,
+                           GpuNativeBuffer   *shared,
                            GError           **error)
 {
   GpuNativeChunk *chunk;
 
-  if (!_gpu_virtual_check (context, shareable, error))
+  if (!_gpu_virtual_check (context, shared != NULL, error))
     return NULL;
 
-  chunk = context->backend->virtual_memory->create_chunk (context, size, shareable, error);
+  chunk = context->backend->virtual_memory->create_chunk (context, size, shared, error);
 
   if (chunk != NULL)
     g_atomic_pointer_add (&context->allocated, (gssize) size);

@@ -243,8 +243,8 @@ create_chunk (gpointer   owner,
 {
   GpuPoolCore *core = owner;
   guint rule = _gpu_pool_relax_captures (core->context);
-  gpointer chunk = _gpu_virtual_create_chunk (core->context, size,
-                                              (core->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0,
+  gboolean shareable = (core->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0;
+  gpointer chunk = _gpu_virtual_create_chunk (core->context, size, shareable ? core->range : NULL,
                                               error);
 
   _gpu_pool_restore_captures (core->context, rule);

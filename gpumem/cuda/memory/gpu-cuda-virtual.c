@@ -56,7 +56,7 @@ virtual_reserve (GpuNativeContext  *native,
 static GpuNativeChunk *
 virtual_create_chunk (GpuNativeContext  *native,
                       gsize              size,
-                      gboolean           shareable,
+                      GpuNativeBuffer   *shared,
                       GError           **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
@@ -68,7 +68,7 @@ virtual_create_chunk (GpuNativeContext  *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  created = _gpu_cuda_physical_create (context, size, shareable, &allocation, error);
+  created = _gpu_cuda_physical_create (context, size, shared != NULL, &allocation, error);
   _gpu_cuda_leave (entered);
 
   if (!created)
