@@ -2,9 +2,11 @@
 """The C exchange interface of DLPack 1.3, called as a C module of another library calls it."""
 
 import ctypes
+import gc
 
 from python_util import Skip, equal, main, need_numpy, np, raises
-from gi.repository import Gpu
+from gi.overrides import _gpumem_dlpack as dlpack
+from gi.repository import GLib, Gpu
 
 CPU, CUDA = 1, 2
 FLOAT = 2
@@ -111,6 +113,40 @@ def test_import(fixture):
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(array))
     assert isinstance(array, Gpu.Array)
     equal(array.to_numpy().tolist(), data.tolist())
+
+
+def count_deletions(code):
+    """Imports a tensor of the host with elements of the given type, which fails, and returns how
+    often the tensor was freed."""
+    exchange = get_exchange()
+    deletions = []
+    data, shape = (ctypes.c_float * 4)(), (ctypes.c_int64 * 1)(4)
+    deleter = Managed._fields_[3][1](lambda managed: deletions.append(managed))
+    managed = Managed(major=1, minor=3, deleter=deleter,
+                      tensor=Tensor(data=ctypes.addressof(data), kind=CPU, n_dims=1, code=code,
+                                    bits=32, lanes=1, shape=shape))
+    try:
+        exchange.to_object(ctypes.byref(managed), ctypes.byref(ctypes.py_object()))
+        raise AssertionError("the import succeeded")
+    except (GLib.Error, ValueError):
+        pass
+    gc.collect()
+    return len(deletions)
+
+
+def plain_failed_import():
+    """A tensor is freed once if its import fails, before or after an array has taken the tensor."""
+    def fail(*args):
+        raise ValueError("no order")
+
+    equal(count_deletions(code=99), 1)
+    context = dlpack._get_exchange_context(CPU, 0)
+    order, dlpack._order, dlpack.CUDA = dlpack._order, fail, CPU
+    try:
+        equal(count_deletions(FLOAT), 1)
+    finally:
+        dlpack._order, dlpack.CUDA = order, CUDA
+    del context
 
 
 def test_alloc(fixture):

@@ -159,18 +159,14 @@ from_object (PyObject *object,
   return *tensor != NULL ? 0 : fail (error);
 }
 
+/* import_tensor() frees @tensor on failure, unless an array has taken it. */
 static int
 to_object (gpointer   tensor,
            PyObject **object)
 {
   *object = PyObject_CallFunction (import_tensor, "N", PyLong_FromVoidPtr (tensor));
 
-  if (*object != NULL)
-    return 0;
-
-  gpu_dlpack_free (tensor, TRUE);
-
-  return -1;
+  return *object != NULL ? 0 : -1;
 }
 
 /* Passes the pending exception on. */

@@ -214,11 +214,17 @@ def _get_exchange_context(kind, number):
 
 
 def import_tensor(address):
-    """Returns an array for a versioned tensor. Later work on the array is ordered after the work on
-    the legacy default stream."""
+    """Returns an array for a versioned tensor, and takes ownership of the tensor, also on failure.
+    Later work on the array is ordered after the work on the legacy default stream."""
     kind, number = (ctypes.c_int32 * 2).from_address(address + _DEVICE_OFFSET)
-    context = _get_exchange_context(kind, number)
-    array = Gpu.Array.new_from_dlpack(context, address, True)
+    try:
+        context = _get_exchange_context(kind, number)
+        array = Gpu.Array.new_from_dlpack(context, address, True)
+    except (GLib.Error, TypeError, ValueError, OverflowError):
+        # Do not catch KeyboardInterrupt, which may be raised after the array has taken the tensor.
+        Gpu.dlpack_free(address, True)
+        raise
+    # From here on the array owns the tensor.
     if kind == CUDA:
         _order(array, LEGACY_STREAM)
     return array
