@@ -162,7 +162,7 @@ stream_order_after (gpointer   key,
   return TRUE;
 }
 
-static void
+static gboolean
 stream_wait (gpointer key,
              guint64  seq)
 {
@@ -174,6 +174,8 @@ stream_wait (gpointer key,
          && !__atomic_compare_exchange_n (&stream->completed, &completed, seq, FALSE,
                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
     continue;
+
+  return TRUE;
 }
 
 static gboolean

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Shared by the files of the core. Lock order, outermost first: threads_lock, growth_lock and lock
- * of GpuPool, lock of the heap of a thread, lock of GpuPoolStreams. */
+/* Shared by the files of the core. Lock order, outermost first:
+ *
+ * - threads_lock (gpu-pool-cache.c), which is never held together with growth_lock
+ * - GpuPool.growth_lock, which is held while the ops of the owner are called
+ * - GpuPool.lock of a pool
+ * - GpuPool.lock of the heap of a thread; a thread holds at most one of these
+ * - GpuPoolStreams.lock; is_frozen(), is_free() and is_capturing() are called with it or with the
+ *   previous ones, and must not call the pool.
+ *
+ * A thread that waits for another thread to leave its cache holds GpuPool.lock, so no thread takes a
+ * lock while it is inside its cache. The owner may call the core with locks of its own, such as
+ * those of the tables in gpu-memory-pool-hooks.c, if its ops do not take these locks. Data that the
+ * owner has attached to ranges is destroyed without a lock. */
 #pragma once
 
 #include "gpumem/base/gpu-attributes-private.h"
