@@ -788,8 +788,8 @@ refuse_wait (gpointer key,
   return !is_frozen && sim_stream_ops.wait (key, seq);
 }
 
-/* If a capture begins after the pool has checked for captures, the driver refuses the wait. The pool
- * then does not take the memory. */
+/* If a capture begins after the pool has checked for captures, the driver refuses the wait. The
+ * pool then does not take the memory. */
 static void
 test_refused_wait (Fixture       *fixture,
                    gconstpointer  data)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Chunks of memory for pools: parts of anonymous files. All chunks of a context that cannot be
  * shared are in one file. Shareable chunks are in slabs, which are files of a fixed size: a process
- * that gets the descriptor of a chunk can access only its slab. Each range of addresses, and so each
- * pool, has slabs of its own. It lists the shareable chunks that are mapped to it, to export
+ * that gets the descriptor of a chunk can access only its slab. Each range of addresses, and so
+ * each pool, has slabs of its own. It lists the shareable chunks that are mapped to it, to export
  * them. */
 #include "config.h"
 

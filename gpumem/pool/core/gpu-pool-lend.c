@@ -14,8 +14,8 @@
 #include "gpumem/pool/core/gpu-pool-private.h"
 
 /* The pool lends ranges of at least 1/LEAST_LENT of the usual size, or for at least LEAST_REQUESTS
- * requests, but not less than LEAST_BYTES: a heap has a limited number of areas. Free ranges of adjacent areas are not joined, so smaller areas would divide the memory
- * into small ranges. */
+ * requests, but not less than LEAST_BYTES: a heap has a limited number of areas. Free ranges of
+ * adjacent areas are not joined, so smaller areas would divide the memory into small ranges. */
 #define LEAST_LENT     32
 #define LEAST_REQUESTS 8
 #define LEAST_BYTES    (64 * 1024)

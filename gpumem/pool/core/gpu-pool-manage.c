@@ -283,8 +283,8 @@ visit_lent (GpuPool              *lender,
     _gpu_pool_lock (&lender->lock);
 }
 
-/* @segment is the segment of the pool that contains @area. Caller holds the locks of the pool and of
- * @pool, which may be the heap of a thread. */
+/* @segment is the segment of the pool that contains @area. Caller holds the lock of the pool, and
+ * that of @pool, which may be the heap of a thread. */
 static void
 visit_area (GpuPool              *pool,
             const GpuPoolArea    *area,

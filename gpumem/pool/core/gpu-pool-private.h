@@ -8,8 +8,8 @@
  * - GpuPoolStreams.lock; is_frozen(), is_free() and is_capturing() are called with it or with the
  *   previous ones, and must not call the pool.
  *
- * A thread that waits for another thread to leave its cache holds GpuPool.lock, so no thread takes a
- * lock while it is inside its cache. The owner may call the core with locks of its own, such as
+ * A thread that waits for another thread to leave its cache holds GpuPool.lock, so no thread takes
+ * a lock while it is inside its cache. The owner may call the core with locks of its own, such as
  * those of the tables in gpu-memory-pool-hooks.c, if its ops do not take these locks. Data that the
  * owner has attached to ranges is destroyed without a lock. */
 #pragma once
@@ -224,8 +224,8 @@ void          _gpu_pool_heap_free         (GpuPool           *heap);
  * no range is large enough. Takes the lock of @from. */
 GpuPoolNode  *_gpu_pool_take_lendable     (GpuPool              *from,
                                            const GpuPoolRequest *request);
-/* Lends @node, which is busy, to @heap, and serves @request from it. Counts a hit unless the pool has
- * grown for @request. Takes the lock of @heap. */
+/* Lends @node, which is busy, to @heap, and serves @request from it. Counts a hit unless the pool
+ * has grown for @request. Takes the lock of @heap. */
 GpuPoolNode  *_gpu_pool_lend              (GpuPool              *heap,
                                            GpuPoolNode          *node,
                                            const GpuPoolRequest *request,

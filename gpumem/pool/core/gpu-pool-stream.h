@@ -42,8 +42,8 @@ typedef struct
                            gpointer   after,
                            guint64    seq,
                            GError   **error);
-  /* Blocks until @seq has completed or failed. Returns FALSE if the wait was refused, such as during
-   * a capture: work up to @seq may then be pending. */
+  /* Blocks until @seq has completed or failed. Returns FALSE if the wait was refused, such as
+   * during a capture: work up to @seq may then be pending. */
   gboolean (*wait)        (gpointer   key,
                            guint64    seq);
   /* Returns whether the stream accepts no more work and all its work has completed. */
