@@ -376,6 +376,158 @@ test_dropped (TestFixture *fixture)
   gpu_context_pop_current (captured.context, NULL);
 }
 
+/* --- replays that are pending ------------------------------------------------------------------ */
+
+static gpointer
+release (gpointer data)
+{
+  Captured *captured = data;
+
+  g_assert_true (captured->hooks->release_capture (captured->hooks->pool, NUMBER));
+  return NULL;
+}
+
+/* While a replay is pending on a stream that the pool does not know, no other request gets memory
+ * of the graph. */
+static void
+test_pending (TestFixture *fixture)
+{
+  guint64 address;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) replay = NULL;
+  GThread *thread;
+  TestHold *hold;
+  Captured captured;
+
+  if (!test_can_hold (fixture) || !setup (&captured, fixture))
+    return;
+
+  test_assert_ok (captured.hooks->begin_capture (captured.hooks->pool, NUMBER, is_stream,
+                                                 captured.a, NULL, &error), error);
+  begin (&captured);
+  address = take (&captured, MIB, captured.a);
+  drop (&captured, address, captured.a);
+  g_assert_cmpuint (captured.driver.destroy_graph (end (&captured)), ==, 0);
+  g_assert_true (captured.hooks->end_capture (captured.hooks->pool, NUMBER));
+
+  replay = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  hold = test_hold (replay);
+  thread = g_thread_new ("release", release, &captured);
+  g_usleep (100000);
+  check_private (&captured, address, MIB);
+  test_hold_release (hold);
+  g_thread_join (thread);
+  test_hold_free (hold);
+  teardown (&captured);
+}
+
+/* The pool is dropped while a stream is capturing for another pool. Its memory returns later. */
+static void
+test_dropped_meanwhile (TestFixture *fixture)
+{
+  guint64 address;
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *pool;
+  GpuPoolHooks *hooks = NULL;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_NONE,
+                              &error);
+  g_assert_no_error (error);
+  g_object_get (pool, "hooks", &hooks, NULL);
+  test_assert_ok (hooks->begin_capture (hooks->pool, NUMBER, NULL, NULL, NULL, &error), error);
+  address = hooks->alloc (hooks->pool, MIB, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (hooks->free (hooks->pool, address, NULL));
+  g_assert_true (hooks->end_capture (hooks->pool, NUMBER));
+
+  begin (&captured);
+  drop (&captured, take (&captured, MIB, captured.a), captured.a);
+  g_object_unref (pool);
+  graph = end (&captured);
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  teardown (&captured);
+}
+
+/* The stream of a capture ends before the capture is known to have ended. */
+static void
+test_ended_stream (TestFixture *fixture)
+{
+  guint64 address;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  begin (&captured);
+  address = take (&captured, MIB, captured.a);
+  graph = end (&captured);
+  captured.hooks->end_stream (captured.hooks->pool, captured.a);
+  g_clear_object (&captured.stream);
+
+  check_private (&captured, address, MIB);
+  drop (&captured, address, captured.a);
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  captured.stream = g_object_ref (captured.other);
+  captured.a = captured.b;
+  teardown (&captured);
+}
+
+/* Free memory of a graph is not found. */
+static void
+test_lookup (TestFixture *fixture)
+{
+  guint64 address;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  begin (&captured);
+  address = take (&captured, MIB, captured.a);
+  g_assert_true (captured.hooks->lookup (captured.hooks->pool, address + 100, NULL, NULL));
+  drop (&captured, address, captured.a);
+  g_assert_false (captured.hooks->lookup (captured.hooks->pool, address, NULL, NULL));
+  g_assert_false (captured.hooks->lookup (captured.hooks->pool, address + 100, NULL, NULL));
+  g_assert_cmpuint (captured.driver.destroy_graph (end (&captured)), ==, 0);
+  teardown (&captured);
+}
+
+static gboolean
+release_graph (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED,
+               gpointer data G_GNUC_UNUSED)
+{
+  g_assert_not_reached ();
+  return FALSE;
+}
+
+/* A request that finds no memory gets that of destroyed graphs, without the signal. */
+static void
+test_room (TestFixture *fixture)
+{
+  guint64 address;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  gpu_memory_pool_set_limit (captured.pool, 40 * MIB);
+  begin (&captured);
+  drop (&captured, take (&captured, 30 * MIB, captured.a), captured.a);
+  graph = end (&captured);
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  g_signal_connect (captured.pool, "out-of-memory", G_CALLBACK (release_graph), NULL);
+  address = take (&captured, 36 * MIB, captured.b);
+  drop (&captured, address, captured.b);
+  teardown (&captured);
+}
+
 #endif
 
 int
@@ -390,6 +542,11 @@ main (int argc, char **argv)
   test_add ("legacy", test_legacy);
   test_add ("moves", test_moves);
   test_add ("dropped", test_dropped);
+  test_add ("pending", test_pending);
+  test_add ("dropped-meanwhile", test_dropped_meanwhile);
+  test_add ("ended-stream", test_ended_stream);
+  test_add ("lookup", test_lookup);
+  test_add ("room", test_room);
 #endif
 
   return test_run ();

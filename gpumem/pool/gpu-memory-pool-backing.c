@@ -118,9 +118,9 @@ make_address (GpuPoolCore *core,
 /* Allocates memory from the allocator. Waits for pending uses of that memory, because the pool does
  * not track these uses. */
 static GpuMemory *
-alloc_memory (GpuPoolCore  *core,
-              gsize         size,
-              GError      **error)
+alloc_relaxed (GpuPoolCore  *core,
+               gsize         size,
+               GError      **error)
 {
   GpuMemory *memory = gpu_allocator_alloc (core->allocator, size, NULL, error);
   g_autoptr (GArray) uses = NULL;
@@ -138,6 +138,30 @@ alloc_memory (GpuPoolCore  *core,
     }
 
   return memory;
+}
+
+static GpuMemory *
+alloc_memory (GpuPoolCore  *core,
+              gsize         size,
+              GError      **error)
+{
+  guint rule = _gpu_pool_relax_captures (core->context);
+  GpuMemory *memory = alloc_relaxed (core, size, error);
+
+  _gpu_pool_restore_captures (core->context, rule);
+
+  return memory;
+}
+
+static void
+free_memory (GpuPoolCore *core,
+             GpuMemory   *memory)
+{
+  guint rule = _gpu_pool_relax_captures (core->context);
+
+  gpu_allocator_free (core->allocator, memory);
+  g_object_unref (memory);
+  _gpu_pool_restore_captures (core->context, rule);
 }
 
 static gboolean
@@ -191,10 +215,7 @@ alloc_segment (gpointer         owner,
                GError         **error)
 {
   GpuPoolCore *core = owner;
-  guint rule = _gpu_pool_relax_captures (core->context);
   GpuMemory *memory = alloc_memory (core, size, error);
-
-  _gpu_pool_restore_captures (core->context, rule);
 
   if (memory == NULL)
     return FALSE;
@@ -215,8 +236,7 @@ alloc_segment (gpointer         owner,
                  G_OBJECT_TYPE_NAME (core->allocator), memory->size,
                  gpu_memory_get_device_address (memory), size - get_slack (core), core->unit);
 
-  gpu_allocator_free (core->allocator, memory);
-  g_object_unref (memory);
+  free_memory (core, memory);
 
   return FALSE;
 }
@@ -231,8 +251,7 @@ free_segment (gpointer               owner,
   if (gpu_pool_core_records (core))
     _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, data->address, data->memory->size, NULL);
 
-  gpu_allocator_free (core->allocator, data->memory);
-  g_object_unref (data->memory);
+  free_memory (core, data->memory);
   g_free (data);
 }
 
@@ -257,7 +276,11 @@ destroy_chunk (gpointer owner,
                gpointer chunk,
                gsize    size G_GNUC_UNUSED)
 {
-  _gpu_virtual_destroy_chunk (((GpuPoolCore *) owner)->context, chunk);
+  GpuNativeContext *context = ((GpuPoolCore *) owner)->context;
+  guint rule = _gpu_pool_relax_captures (context);
+
+  _gpu_virtual_destroy_chunk (context, chunk);
+  _gpu_pool_restore_captures (context, rule);
 }
 
 static guint64
@@ -302,12 +325,15 @@ unmap_chunks (gpointer owner,
               gsize    size)
 {
   GpuPoolCore *core = owner;
+  guint rule;
 
   if (gpu_pool_core_records (core))
     _gpu_pool_core_record (core, GPU_POOL_CHUNK_UNMAP, get_range_address (core) + offset, size,
                            NULL);
 
+  rule = _gpu_pool_relax_captures (core->context);
   core->context->backend->virtual_memory->unmap (core->context, core->range, offset, size);
+  _gpu_pool_restore_captures (core->context, rule);
 }
 
 static gboolean
@@ -321,6 +347,9 @@ make_room (gpointer owner,
 
   if (pool == NULL)
     return FALSE;
+
+  if (_gpu_memory_pool_collect_captures (pool))
+    return TRUE;
 
   g_signal_emit_by_name (pool, "out-of-memory", (guint64) size, &retry);
 
@@ -369,8 +398,7 @@ free_item (gpointer owner,
     _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, item->memory->handle, size, NULL);
 
   _gpu_pool_view_unref (item->view);
-  gpu_allocator_free (core->allocator, item->memory);
-  g_object_unref (item->memory);
+  free_memory (core, item->memory);
   g_free (item);
 }
 

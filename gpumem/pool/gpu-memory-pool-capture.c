@@ -14,6 +14,10 @@
 /* Bytes of an ordinary segment of a capture. */
 #define SEGMENT_SIZE ((gsize) 32 * 1024 * 1024)
 
+/* Captures whose pool was finalized while the driver refused to wait for the device. Guarded by the
+ * lock of captures. */
+static GPtrArray *orphans;
+
 /* The filter of begin_capture(), and its data. */
 typedef struct
 {
@@ -27,7 +31,7 @@ struct _GpuPoolCapture
 {
   gatomicrefcount      refs;
   gint                 is_released; /* atomic */
-  GpuPoolHooksState   *state;       /* NULL after the pool was finalized */
+  GpuPoolHooksState   *state;       /* NULL if the pool was finalized before the memory returned */
   GpuPoolCore         *core;
   GpuPool             *pool;
   GpuPoolLock          lock;        /* guards `users` */
@@ -36,7 +40,8 @@ struct _GpuPoolCapture
   /* The lock of captures guards all members below. */
   GpuPoolWatch         watch;       /* active: memory is being allocated for the capture. Has the
                                      * driver's number of a detected capture */
-  gboolean             is_closed;
+  gboolean             is_closed;   /* no thread may allocate any more */
+  guint                n_allocating;  /* threads that allocate; meanwhile it is not closed */
   guint64              number;      /* of begin_capture(); 0 for a detected capture */
   Filter              *filter;      /* of an announced capture that is active */
   GpuStream           *stream;      /* of a detected capture: the stream that was seen */
@@ -149,8 +154,8 @@ capture_ref (GpuPoolCapture *capture)
 
 /* The last reference may be dropped by the driver, on a thread that must not call the driver. By
  * then capture_finish() was called. */
-void
-_gpu_pool_capture_unref (GpuPoolCapture *capture)
+static void
+capture_unref (GpuPoolCapture *capture)
 {
   if (!g_atomic_ref_count_dec (&capture->refs))
     return;
@@ -168,8 +173,26 @@ capture_finish (GpuPoolCapture *capture)
   g_clear_pointer (&capture->pool, _gpu_pool_free);
   g_clear_pointer (&capture->core, _gpu_pool_core_unref);
   g_clear_object (&capture->stream);
-  g_clear_pointer (&capture->filter, filter_unref);
-  _gpu_pool_capture_unref (capture);
+  capture_unref (capture);
+}
+
+/* Caller holds the lock of captures. */
+static GpuPoolCapture *
+enter_locked (GpuPoolCapture *capture)
+{
+  capture->n_allocating++;
+
+  return capture_ref (capture);
+}
+
+void
+_gpu_pool_capture_leave (GpuPoolCapture *capture)
+{
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  capture->n_allocating--;
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  capture_unref (capture);
 }
 
 GpuMemoryBlock *
@@ -253,7 +276,7 @@ graph_destroyed (gpointer data)
   GpuPoolCapture *capture = data;
 
   g_atomic_int_set (&capture->is_released, TRUE);
-  _gpu_pool_capture_unref (capture);
+  capture_unref (capture);
 }
 
 static GpuPoolCapture *
@@ -265,10 +288,24 @@ find_detected_locked (GpuPoolHooksState *state,
       GpuPoolCapture *capture = state->captures->pdata[i];
 
       if (capture->number == 0 && capture->watch.sequence == sequence && !capture->is_closed)
-        return capture_ref (capture);
+        return capture;
     }
 
   return NULL;
+}
+
+/* Returns (transfer full) (nullable) the stream that the capture no longer watches. */
+static GpuStream *
+watch_locked (GpuPoolCapture     *capture,
+              GpuPoolHooksStream *stream)
+{
+  GpuStream *old = g_steal_pointer (&capture->stream);
+
+  capture->stream = g_object_ref (stream->stream);
+  capture->watch.timeline = stream->timeline;
+  set_active_locked (capture, TRUE);
+
+  return old;
 }
 
 /* If the driver does not report that the graph is destroyed, the capture keeps its memory until
@@ -279,24 +316,48 @@ detect (GpuPoolHooksState  *state,
         guint64             sequence)
 {
   const GpuStreamOps *ops = stream->timeline->context->backend->stream;
+  g_autoptr (GpuStream) old = NULL;         /* dropped without the lock */
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&_gpu_pool_captures_lock);
   GpuPoolCapture *capture = find_detected_locked (state, sequence);
 
   if (capture != NULL)
-    return capture;
+    {
+      /* The stream that was watched has ended, but others of the capture have not. */
+      if (!capture->watch.is_active)
+        old = watch_locked (capture, stream);
+      return enter_locked (capture);
+    }
 
   capture = capture_new (state);
-  capture->stream = g_object_ref (stream->stream);
-  capture->watch.timeline = stream->timeline;
   capture->watch.sequence = sequence;
   g_ptr_array_add (state->captures, capture);
-  set_active_locked (capture, TRUE);
+  watch_locked (capture, stream);
 
   capture_ref (capture);
   if (!ops->retain_in_capture (stream->timeline->stream, graph_destroyed, capture, NULL))
-    _gpu_pool_capture_unref (capture);
+    capture_unref (capture);
 
-  return capture_ref (capture);
+  return enter_locked (capture);
+}
+
+void
+_gpu_pool_captures_forget_stream (GpuPoolHooksState *state,
+                                  GpuTimeline       *timeline,
+                                  GPtrArray         *streams)
+{
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  for (guint i = 0; i < state->captures->len; i++)
+    {
+      GpuPoolCapture *capture = state->captures->pdata[i];
+
+      if (capture->stream == NULL || capture->watch.timeline != timeline)
+        continue;
+
+      set_active_locked (capture, FALSE);
+      capture->watch.timeline = NULL;
+      g_ptr_array_add (streams, g_steal_pointer (&capture->stream));
+    }
+  g_mutex_unlock (&_gpu_pool_captures_lock);
 }
 
 /* Returns the active captures with a filter, and takes a reference to the filter of each. */
@@ -311,7 +372,7 @@ list_filters (GpuPoolHooksState *state,
     {
       GpuPoolCapture *capture = state->captures->pdata[i];
 
-      if (capture->filter == NULL)
+      if (capture->filter == NULL || capture->is_closed)
         continue;
 
       g_atomic_ref_count_inc (&capture->filter->refs);
@@ -323,21 +384,33 @@ list_filters (GpuPoolHooksState *state,
   return filters;
 }
 
+/* Returns NULL if the capture was closed in the meantime. */
+static GpuPoolCapture *
+enter (GpuPoolCapture *capture)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&_gpu_pool_captures_lock);
+
+  return capture->is_closed ? NULL : enter_locked (capture);
+}
+
 /* Calls the filters without a lock: they are code of the program. */
 static GpuPoolCapture *
 find_announced (GpuPoolHooksState *state,
                 gpointer           handle)
 {
   g_autoptr (GPtrArray) captures =
-    g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_pool_capture_unref);
+    g_ptr_array_new_with_free_func ((GDestroyNotify) capture_unref);
   g_autoptr (GPtrArray) filters = list_filters (state, captures);
 
   for (guint i = 0; i < filters->len; i++)
     {
       const Filter *filter = filters->pdata[i];
+      GpuPoolCapture *capture = NULL;
 
       if (filter->accepts == NULL || filter->accepts (handle, filter->data))
-        return capture_ref (captures->pdata[i]);
+        capture = enter (captures->pdata[i]);
+      if (capture != NULL)
+        return capture;
     }
 
   return NULL;
@@ -368,7 +441,8 @@ find_announced_locked (GpuPoolHooksState *state,
     {
       GpuPoolCapture *capture = state->captures->pdata[i];
 
-      if (capture->number == number && !capture->is_closed)
+      if (capture->number == number && !capture->is_closed
+          && !g_atomic_int_get (&capture->is_released))
         return capture;
     }
 
@@ -473,26 +547,93 @@ drained (gpointer data)
   g_mutex_unlock (&_gpu_pool_captures_lock);
 }
 
-/* Takes the next capture that is released and not closed. */
-static GpuPoolCapture *
-take_released (GpuPoolHooksState *state)
+static void
+finish_one (gpointer capture,
+            gpointer data G_GNUC_UNUSED)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&_gpu_pool_captures_lock);
+  capture_finish (capture);
+}
 
+static void
+add_orphan (GpuPoolCapture *capture)
+{
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  if (orphans == NULL)
+    orphans = g_ptr_array_new ();
+  capture->state = NULL;
+  g_ptr_array_add (orphans, capture);
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+}
+
+/* Nothing is allocated for released captures any more. */
+static void
+deactivate_released (GpuPoolHooksState *state)
+{
+  g_autoptr (GPtrArray) filters = g_ptr_array_new_with_free_func ((GDestroyNotify) filter_unref);
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
   for (guint i = 0; i < state->captures->len; i++)
     {
       GpuPoolCapture *capture = state->captures->pdata[i];
 
-      if (capture->is_closed || !g_atomic_int_get (&capture->is_released))
+      if (!g_atomic_int_get (&capture->is_released))
         continue;
 
       set_active_locked (capture, FALSE);
-      capture->is_closed = TRUE;
+      if (capture->filter != NULL)
+        g_ptr_array_add (filters, g_steal_pointer (&capture->filter));
+    }
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+}
 
-      return capture;
+/* Takes the captures that are released and not closed. */
+static GPtrArray *
+take_released (GpuPoolHooksState *state)
+{
+  GPtrArray *captures = g_ptr_array_new ();
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  for (guint i = 0; i < state->captures->len; i++)
+    {
+      GpuPoolCapture *capture = state->captures->pdata[i];
+
+      if (capture->is_closed || capture->n_allocating > 0
+          || !g_atomic_int_get (&capture->is_released))
+        continue;
+
+      capture->is_closed = TRUE;
+      g_ptr_array_add (captures, capture);
+    }
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  return captures;
+}
+
+/* Closes the pools of released captures. First waits for the device: launches of the graphs may be
+ * pending on any stream, and a closed pool returns its free memory. Returns TRUE if any pool was
+ * closed. */
+static gboolean
+close_released (GpuPoolHooksState *state)
+{
+  g_autoptr (GPtrArray) captures = take_released (state);
+
+  if (captures->len == 0)
+    return FALSE;
+
+  if (_gpu_pool_synchronize_context (state->owner->core->context))
+    {
+      for (guint i = 0; i < captures->len; i++)
+        _gpu_pool_close (((GpuPoolCapture *) captures->pdata[i])->pool, drained,
+                         captures->pdata[i]);
+      return TRUE;
     }
 
-  return NULL;
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  for (guint i = 0; i < captures->len; i++)
+    ((GpuPoolCapture *) captures->pdata[i])->is_closed = FALSE;
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  return FALSE;
 }
 
 static GPtrArray *
@@ -512,30 +653,81 @@ take_drained (GpuPoolHooksState *state)
   return captures;
 }
 
-/* Waits for the device: launches of the graph may be pending on any stream. */
+/* Frees the pools of closed captures whose memory is free. First waits for the device: work on that
+ * memory may be pending. */
+static gboolean
+finish_drained (GpuPoolHooksState *state)
+{
+  g_autoptr (GPtrArray) captures = take_drained (state);
+
+  if (captures->len == 0)
+    return FALSE;
+
+  if (_gpu_pool_synchronize_context (state->owner->core->context))
+    {
+      g_mutex_lock (&state->visit_lock);
+      g_ptr_array_foreach (captures, finish_one, NULL);
+      g_mutex_unlock (&state->visit_lock);
+      return TRUE;
+    }
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  for (guint i = 0; i < captures->len; i++)
+    {
+      g_ptr_array_add (state->captures, captures->pdata[i]);
+      g_ptr_array_add (state->drained, captures->pdata[i]);
+    }
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  return FALSE;
+}
+
+static void
+finish_orphans (void)
+{
+  g_autoptr (GPtrArray) captures = NULL;
+
+  g_mutex_lock (&_gpu_pool_captures_lock);
+  captures = g_steal_pointer (&orphans);
+  g_mutex_unlock (&_gpu_pool_captures_lock);
+
+  for (guint i = 0; captures != NULL && i < captures->len; i++)
+    {
+      GpuPoolCapture *capture = captures->pdata[i];
+
+      if (_gpu_pool_synchronize_context (capture->core->context))
+        capture_finish (capture);
+      else
+        add_orphan (capture);
+    }
+}
+
 gboolean
 _gpu_pool_captures_collect (GpuPoolHooksState *state)
 {
-  g_autoptr (GPtrArray) captures = NULL;
-  GpuPoolCapture *released;
+  gboolean has_closed;
 
-  while ((released = take_released (state)) != NULL)
-    _gpu_pool_close (released->pool, drained, released);
+  deactivate_released (state);
 
   if (_gpu_pool_is_frozen (NULL))
     return FALSE;
 
-  g_mutex_lock (&state->visit_lock);
-  captures = take_drained (state);
+  finish_orphans ();
+  has_closed = close_released (state);
 
-  if (captures->len > 0)
-    _gpu_pool_synchronize_context (state->owner->core->context);
+  return finish_drained (state) || has_closed;
+}
 
-  for (guint i = 0; i < captures->len; i++)
-    capture_finish (captures->pdata[i]);
-  g_mutex_unlock (&state->visit_lock);
+gboolean
+_gpu_memory_pool_collect_captures (GpuMemoryPool *pool)
+{
+  GpuPoolHooksState *state;
 
-  return captures->len > 0;
+  g_mutex_lock (&pool->lock);
+  state = pool->hooks;
+  g_mutex_unlock (&pool->lock);
+
+  return state != NULL && _gpu_pool_captures_collect (state);
 }
 
 gboolean
@@ -579,19 +771,12 @@ _gpu_pool_captures_clear (GpuPoolHooksState *state)
 {
   g_mutex_lock (&_gpu_pool_captures_lock);
   for (guint i = 0; i < state->captures->len; i++)
-    {
-      GpuPoolCapture *capture = state->captures->pdata[i];
-
-      set_active_locked (capture, FALSE);
-      g_atomic_int_set (&capture->is_released, TRUE);
-    }
+    g_atomic_int_set (&((GpuPoolCapture *) state->captures->pdata[i])->is_released, TRUE);
   g_mutex_unlock (&_gpu_pool_captures_lock);
 
   _gpu_pool_captures_collect (state);
 
-  /* A stream is capturing for another pool; the memory is freed nevertheless. */
-  if (state->captures->len > 0)
-    _gpu_pool_synchronize_context (state->owner->core->context);
+  /* A stream is capturing for another pool, and the driver does not wait for the device. */
   while (state->captures->len > 0)
-    capture_finish (g_ptr_array_steal_index_fast (state->captures, 0));
+    add_orphan (g_ptr_array_steal_index_fast (state->captures, 0));
 }

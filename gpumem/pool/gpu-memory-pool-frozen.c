@@ -108,13 +108,16 @@ _gpu_pool_restore_captures (GpuNativeContext *context,
     ops->set_capture_rule (rule);
 }
 
-void
+/* Work of a lost device counts as completed. */
+gboolean
 _gpu_pool_synchronize_context (GpuNativeContext *context)
 {
   const GpuContextOps *ops = context->backend->context;
   guint rule = _gpu_pool_relax_captures (context);
+  gboolean is_idle = ops->synchronize == NULL || ops->synchronize (context, NULL)
+                     || g_atomic_int_get (&context->lost);
 
-  if (ops->synchronize != NULL)
-    ops->synchronize (context, NULL);
   _gpu_pool_restore_captures (context, rule);
+
+  return is_idle;
 }

@@ -52,11 +52,12 @@ void            _gpu_memory_pool_free_hooks   (GpuMemoryPool       *pool);
 /* In gpu-memory-pool-capture.c */
 
 /* (transfer full) (nullable): finds the capture to which memory for @stream belongs. @sequence is
- * the driver's number of the capture of the stream, 0 if it is not capturing. */
+ * the driver's number of the capture of the stream, 0 if it is not capturing. The capture remains
+ * open until _gpu_pool_capture_leave(). */
 GpuPoolCapture *_gpu_pool_captures_find       (GpuPoolHooksState   *state,
                                                GpuPoolHooksStream  *stream,
                                                guint64              sequence);
-void            _gpu_pool_capture_unref       (GpuPoolCapture      *capture);
+void            _gpu_pool_capture_leave       (GpuPoolCapture      *capture);
 GpuMemoryBlock *_gpu_pool_capture_alloc       (GpuPoolCapture      *capture,
                                                gsize                size,
                                                GpuTimeline         *timeline,
@@ -79,6 +80,11 @@ gboolean        _gpu_pool_captures_release    (gpointer             state,
 /* Returns the memory of captures whose graphs were destroyed, unless a stream is capturing. May
  * wait for the device. Returns TRUE if any memory was returned. */
 gboolean        _gpu_pool_captures_collect    (GpuPoolHooksState   *state);
+/* Captures no longer watch the stream of @timeline. Adds their references to the stream to
+ * @streams. */
+void            _gpu_pool_captures_forget_stream (GpuPoolHooksState *state,
+                                                  GpuTimeline       *timeline,
+                                                  GPtrArray         *streams);
 /* Calls @func for the GpuPool of each capture. */
 void            _gpu_pool_captures_visit      (GpuPoolHooksState   *state,
                                                GFunc                func,

@@ -267,7 +267,7 @@ alloc_block (GpuPoolHooksState   *state,
   if (capture != NULL)
     {
       block = _gpu_pool_capture_alloc (capture, size, stream->timeline, error);
-      _gpu_pool_capture_unref (capture);
+      _gpu_pool_capture_leave (capture);
     }
   else
     {

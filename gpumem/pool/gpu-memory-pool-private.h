@@ -151,16 +151,20 @@ void          _gpu_pool_watch_set_active_locked (GpuPoolWatch      *watch,
 /* GpuPoolOps.is_frozen(): whether any stream is capturing. @owner is ignored. */
 gboolean      _gpu_pool_is_frozen             (gpointer             owner);
 /* While a stream is capturing, the driver refuses some calls of all threads, and the capture
- * fails. Between these two functions the driver does not refuse those of this thread. */
+ * fails. Between these two calls, the driver refuses no call of this thread. */
 guint         _gpu_pool_relax_captures        (GpuNativeContext    *context);
 void          _gpu_pool_restore_captures      (GpuNativeContext    *context,
                                                guint                rule);
-/* Waits for all work of the device. */
-void          _gpu_pool_synchronize_context   (GpuNativeContext    *context);
+/* In gpu-memory-pool-capture.c. Returns the memory of destroyed graphs to the pool, unless a stream
+ * is capturing. Returns TRUE if any memory was returned. */
+gboolean      _gpu_memory_pool_collect_captures (GpuMemoryPool      *pool);
+/* Waits for all work of the device. Returns FALSE if the driver refuses, as while a stream is
+ * capturing. */
+gboolean      _gpu_pool_synchronize_context   (GpuNativeContext    *context);
 /* Returns whether work of @timeline is being captured, or must not be submitted because work of
  * some stream is being captured. */
 gboolean      _gpu_pool_is_capturing          (GpuTimeline         *timeline);
-/* Before the role becomes GPU_CAPTURE_ROLE_NONE, the driver's stream must exist. */
+/* The driver's stream must exist until the role is GPU_CAPTURE_ROLE_NONE. */
 void          _gpu_pool_set_capture_role      (GpuTimeline         *timeline,
                                                GpuCaptureRole       role);
 /* Orders all later work of an out-of-order stream after all its earlier work. */

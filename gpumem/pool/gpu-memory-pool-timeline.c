@@ -130,7 +130,13 @@ static gboolean
 wait (gpointer key,
       guint64  seq)
 {
-  return _gpu_timeline_wait (key, seq, NULL) || is_reached (key, seq);
+  GpuNativeContext *context = ((GpuTimeline *) key)->context;
+  guint rule = _gpu_pool_relax_captures (context);
+  gboolean reached = _gpu_timeline_wait (key, seq, NULL) || is_reached (key, seq);
+
+  _gpu_pool_restore_captures (context, rule);
+
+  return reached;
 }
 
 static gboolean
