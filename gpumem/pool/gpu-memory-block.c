@@ -234,6 +234,13 @@ release (GpuMemoryBlock *block,
     release_held (core, block, key);
 }
 
+void
+_gpu_memory_block_release (GpuMemoryBlock *block,
+                           GpuTimeline    *timeline)
+{
+  release (block, timeline);
+}
+
 /**
  * gpu_memory_block_ref:
  * @block: a #GpuMemoryBlock

@@ -19,9 +19,12 @@ typedef struct
   GHashTable  *blocks;              /* address -> GpuMemoryBlock */
 } GpuPoolHooksShard;
 
-/* A stream of the driver. */
+/* A stream of the driver. A record without users is recycled; it is only freed with the hooks, so
+ * that the thread that used it last may look at it. */
 typedef struct
 {
+  gint         n_users;             /* atomic: the calls that use the record, and the table */
+  gboolean     is_dead;             /* the driver has destroyed the stream */
   gpointer     handle;
   guint64      id;                  /* unique in the process, 0 if unknown */
   GpuStream   *stream;
@@ -35,8 +38,11 @@ struct _GpuPoolHooksState
   GpuMemoryPool     *owner;         /* has this structure */
   guint64            generation;    /* atomic: changes whenever a stream is forgotten; never the
                                      * same for two pools */
-  GpuPoolLock        lock;          /* guards `streams` and `ended` */
+  GpuPoolLock        lock;          /* guards the next four members */
   GHashTable        *streams;       /* handle -> GpuPoolHooksStream */
+  GHashTable        *past;          /* handle of end_stream() that was not used since -> GpuTimeline
+                                     * with the last point of the stream */
+  GPtrArray         *recycled;      /* of GpuPoolHooksStream without users */
   GPtrArray         *ended;         /* of GpuStream: the driver has destroyed these streams */
   GMutex             visit_lock;    /* held while pools of captures are visited or freed */
   GPtrArray         *captures;      /* of GpuPoolCapture; guarded by the lock of captures */

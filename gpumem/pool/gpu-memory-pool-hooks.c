@@ -69,13 +69,80 @@ new_generation (void)
   return __atomic_add_fetch (&last, 1, __ATOMIC_RELAXED);
 }
 
-static void
-stream_free (gpointer data)
+static GpuPoolHooksStream *
+stream_new (GpuPoolHooksState *state)
 {
-  GpuPoolHooksStream *stream = data;
+  GpuPoolHooksStream *stream = NULL;
 
-  g_clear_object (&stream->stream);
-  g_free (stream);
+  _gpu_pool_lock (&state->lock);
+  if (state->recycled->len > 0)
+    stream = g_ptr_array_steal_index_fast (state->recycled, state->recycled->len - 1);
+  _gpu_pool_unlock (&state->lock);
+
+  return stream != NULL ? stream : g_new0 (GpuPoolHooksStream, 1);
+}
+
+static void
+stream_recycle (GpuPoolHooksState  *state,
+                GpuPoolHooksStream *stream)
+{
+  _gpu_pool_lock (&state->lock);
+  g_ptr_array_add (state->recycled, stream);
+  _gpu_pool_unlock (&state->lock);
+}
+
+/* The default streams are never forgotten, so that their users are not counted. */
+static gboolean
+is_default (gpointer handle)
+{
+  return (guintptr) handle <= GPU_STREAM_HANDLE_PER_THREAD;
+}
+
+/* Returns FALSE if the record has no users, so that it may be recycled. */
+static gboolean
+stream_use (GpuPoolHooksStream *stream)
+{
+  gint n = g_atomic_int_get (&stream->n_users);
+
+  while (n > 0 && !__atomic_compare_exchange_n (&stream->n_users, &n, n + 1, TRUE,
+                                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    ;
+
+  return n > 0;
+}
+
+/* Dropping a GpuStream records its last point, in the stream that has the handle now. */
+static void
+stream_drop (GpuPoolHooksState  *state,
+             GpuPoolHooksStream *stream)
+{
+  GpuStream *native;
+
+  if (!g_atomic_int_dec_and_test (&stream->n_users))
+    return;
+
+  native = g_steal_pointer (&stream->stream);
+  if (stream->is_dead)
+    {
+      _gpu_pool_lock (&state->lock);
+      g_ptr_array_add (state->ended, native);
+      _gpu_pool_unlock (&state->lock);
+    }
+  else
+    {
+      g_object_unref (native);
+    }
+
+  stream_recycle (state, stream);
+}
+
+/* @stream is nullable. */
+static inline void
+leave_stream (GpuPoolHooksState  *state,
+              GpuPoolHooksStream *stream)
+{
+  if (stream != NULL && !is_default (stream->handle))
+    stream_drop (state, stream);
 }
 
 static void
@@ -92,30 +159,40 @@ get_stream_state (GpuPoolHooksStream *stream,
     ops->get_state (timeline->stream, id, capture);
 }
 
+static GpuStream *
+wrap_handle (GpuMemoryPool  *pool,
+             gpointer        handle,
+             GError        **error)
+{
+  if (handle != NULL || pool->core->context->backend->stream->has_default_handles)
+    return gpu_stream_new_wrapped (pool->context, (guint64) (gsize) handle, GPU_WRAP_MODE_BORROW,
+                                   error);
+
+  return _gpu_context_peek_timeline (pool->context, NULL, ALLOC, error) != NULL
+           ? gpu_context_get_default_stream (pool->context) : NULL;
+}
+
+/* Returns a record whose only user is the caller. */
 static GpuPoolHooksStream *
 wrap_stream (GpuPoolHooksState  *state,
              gpointer            handle,
              GError            **error)
 {
   GpuMemoryPool *pool = state->owner;
-  GpuPoolHooksStream *stream = g_new0 (GpuPoolHooksStream, 1);
+  GpuStream *native = wrap_handle (pool, handle, error);
+  GpuPoolHooksStream *stream;
   guint64 capture;
 
+  if (native == NULL)
+    return NULL;
+
+  stream = stream_new (state);
   stream->handle = handle;
-
-  if (handle != NULL || pool->core->context->backend->stream->has_default_handles)
-    stream->stream = gpu_stream_new_wrapped (pool->context, (guint64) (gsize) handle,
-                                             GPU_WRAP_MODE_BORROW, error);
-  else if (_gpu_context_peek_timeline (pool->context, NULL, ALLOC, error) != NULL)
-    stream->stream = gpu_context_get_default_stream (pool->context);
-
-  if (stream->stream == NULL)
-    {
-      g_free (stream);
-      return NULL;
-    }
-
-  stream->timeline = stream->stream->timeline;
+  stream->stream = native;
+  stream->timeline = native->timeline;
+  stream->id = 0;
+  stream->is_dead = FALSE;
+  g_atomic_int_set (&stream->n_users, 1);
 
   if ((guintptr) handle > GPU_STREAM_HANDLE_LEGACY)
     {
@@ -130,39 +207,94 @@ wrap_stream (GpuPoolHooksState  *state,
   return stream;
 }
 
-/* Finds the stream, and wraps @handle on its first use. */
+static GpuPoolHooksStream *
+look_up_stream (GpuPoolHooksState *state,
+                gpointer           handle)
+{
+  GpuPoolHooksStream *stream;
+
+  _gpu_pool_lock (&state->lock);
+  stream = g_hash_table_lookup (state->streams, handle);
+  if (stream != NULL && !is_default (handle))
+    stream_use (stream);
+  _gpu_pool_unlock (&state->lock);
+
+  return stream;
+}
+
+/* Adds @wrapped to the table, unless another thread was faster. */
+static GpuPoolHooksStream *
+add_wrapped (GpuPoolHooksState  *state,
+             GpuPoolHooksStream *wrapped)
+{
+  gpointer past = NULL;
+  GpuPoolHooksStream *known;
+
+  _gpu_pool_lock (&state->lock);
+  known = g_hash_table_lookup (state->streams, wrapped->handle);
+  if (known == NULL)
+    {
+      g_hash_table_insert (state->streams, wrapped->handle, wrapped);
+      g_hash_table_steal_extended (state->past, wrapped->handle, NULL, &past);
+    }
+  if (!is_default (wrapped->handle))
+    stream_use (known != NULL ? known : wrapped);
+  _gpu_pool_unlock (&state->lock);
+
+  g_clear_pointer (&past, _gpu_timeline_unref);
+  if (known != NULL)
+    stream_drop (state, wrapped);
+
+  return known != NULL ? known : wrapped;
+}
+
+/* Uses the stream that this thread used last. */
+static inline GpuPoolHooksStream *
+use_recent (GpuPoolHooksState *state,
+            gpointer           handle)
+{
+  guint64 generation = __atomic_load_n (&state->generation, __ATOMIC_SEQ_CST);
+  GpuPoolHooksStream *stream = recent.stream;
+
+  if (G_UNLIKELY (recent.generation != generation || recent.handle != handle))
+    return NULL;
+
+  if (is_default (handle))
+    return stream;
+
+  if (!stream_use (stream))
+    return NULL;
+
+  /* In the meantime, another thread may have forgotten the stream. */
+  if (G_LIKELY (__atomic_load_n (&state->generation, __ATOMIC_SEQ_CST) == generation))
+    return stream;
+
+  stream_drop (state, stream);
+
+  return NULL;
+}
+
+/* Finds the stream, and wraps @handle on its first use. The caller calls leave_stream(). */
 static GpuPoolHooksStream *
 find_stream (GpuPoolHooksState  *state,
              gpointer            handle,
              GError            **error)
 {
-  guint64 generation = __atomic_load_n (&state->generation, __ATOMIC_ACQUIRE);
-  GpuPoolHooksStream *stream;
-  GpuPoolHooksStream *known;
+  GpuPoolHooksStream *stream = use_recent (state, handle);
+  guint64 generation;
 
-  if (G_LIKELY (recent.generation == generation && recent.handle == handle))
-    return recent.stream;
+  if (G_LIKELY (stream != NULL))
+    return stream;
 
-  _gpu_pool_lock (&state->lock);
-  stream = g_hash_table_lookup (state->streams, handle);
-  _gpu_pool_unlock (&state->lock);
+  generation = __atomic_load_n (&state->generation, __ATOMIC_SEQ_CST);
+  stream = look_up_stream (state, handle);
 
   if (stream == NULL)
     {
-      GpuPoolHooksStream *wrapped = wrap_stream (state, handle, error);
-
-      if (wrapped == NULL)
+      stream = wrap_stream (state, handle, error);
+      if (stream == NULL)
         return NULL;
-
-      _gpu_pool_lock (&state->lock);
-      known = g_hash_table_lookup (state->streams, handle);
-      stream = known != NULL ? known : wrapped;
-      if (known == NULL)
-        g_hash_table_insert (state->streams, handle, wrapped);
-      _gpu_pool_unlock (&state->lock);
-
-      if (known != NULL)
-        stream_free (wrapped);
+      stream = add_wrapped (state, stream);
     }
 
   recent.generation = generation;
@@ -172,34 +304,35 @@ find_stream (GpuPoolHooksState  *state,
   return stream;
 }
 
-/* Without @is_dead, the driver's stream still exists. */
+/* Removes @stream from the table, unless another thread has done so. Without @is_dead, the driver's
+ * stream still exists. */
 static void
-forget_stream (GpuPoolHooksState *state,
-               gpointer           handle,
-               gboolean           is_dead)
+forget_stream (GpuPoolHooksState  *state,
+               GpuPoolHooksStream *stream,
+               gboolean            is_dead)
 {
-  gpointer found = NULL;
-  GpuPoolHooksStream *stream;
+  g_autoptr (GPtrArray) streams = NULL;
+  gboolean is_known;
 
   _gpu_pool_lock (&state->lock);
-  g_hash_table_steal_extended (state->streams, handle, NULL, &found);
-  __atomic_store_n (&state->generation, new_generation (), __ATOMIC_RELEASE);
+  is_known = g_hash_table_lookup (state->streams, stream->handle) == stream;
+  if (is_known)
+    {
+      stream->is_dead = is_dead;
+      g_hash_table_steal (state->streams, stream->handle);
+      if (!is_dead)
+        g_hash_table_insert (state->past, stream->handle, _gpu_timeline_ref (stream->timeline));
+      __atomic_store_n (&state->generation, new_generation (), __ATOMIC_SEQ_CST);
+    }
   _gpu_pool_unlock (&state->lock);
 
-  stream = found;
-  if (stream == NULL)
+  if (!is_known)
     return;
 
+  streams = g_ptr_array_new_with_free_func (g_object_unref);
   _gpu_pool_set_capture_role (stream->timeline, GPU_CAPTURE_ROLE_NONE);
-
-  if (is_dead)
-    {
-      _gpu_pool_lock (&state->lock);
-      g_ptr_array_add (state->ended, g_steal_pointer (&stream->stream));
-      _gpu_pool_unlock (&state->lock);
-    }
-
-  stream_free (stream);
+  _gpu_pool_captures_forget_stream (state, stream->timeline, streams);
+  stream_drop (state, stream);
 }
 
 /* Drops the streams that the driver has destroyed. Dropping a stream records its last point, in the
@@ -207,34 +340,74 @@ forget_stream (GpuPoolHooksState *state,
 static void
 drop_ended (GpuPoolHooksState *state)
 {
-  GpuNativeContext *context = state->owner->core->context;
-  g_autoptr (GPtrArray) ended = NULL;
+  g_autoptr (GPtrArray) ended = g_ptr_array_new_with_free_func (g_object_unref);
 
   if (_gpu_pool_is_frozen (NULL))
     return;
 
   _gpu_pool_lock (&state->lock);
-  ended = g_steal_pointer (&state->ended);
+  g_ptr_array_extend_and_steal (ended, g_steal_pointer (&state->ended));
   state->ended = g_ptr_array_new_with_free_func (g_object_unref);
   _gpu_pool_unlock (&state->lock);
 
-  if (ended->len > 0)
-    _gpu_pool_synchronize_context (context);
+  if (ended->len == 0 || _gpu_pool_synchronize_context (state->owner->core->context))
+    return;
+
+  /* The driver refuses to wait. */
+  _gpu_pool_lock (&state->lock);
+  g_ptr_array_extend_and_steal (state->ended, g_steal_pointer (&ended));
+  _gpu_pool_unlock (&state->lock);
+}
+
+/* Memory for the per-thread default stream is that of the legacy default stream, which is ordered
+ * with the per-thread streams of all threads. But memory of a captured graph must be private. */
+static gboolean
+check_per_thread (GpuPoolHooksState  *state,
+                  GError            **error)
+{
+  GpuPoolHooksStream *stream = find_stream (state, (gpointer) GPU_STREAM_HANDLE_PER_THREAD, error);
+  guint64 id, capture;
+
+  if (stream == NULL)
+    return FALSE;
+
+  get_stream_state (stream, &id, &capture);
+
+  if (capture == 0)
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "GpuPoolHooks: the per-thread default stream is capturing; capture another "
+                       "stream");
+
+  return FALSE;
+}
+
+static gboolean
+is_per_thread (GpuPoolHooksState *state,
+               gpointer           handle)
+{
+  return (guintptr) handle == GPU_STREAM_HANDLE_PER_THREAD
+         && state->owner->core->context->backend->stream->has_default_handles;
 }
 
 /* Finds the stream to which new work is submitted. Sets @capture to the driver's number of the
- * capture of the stream, 0 if it is not capturing. */
+ * capture of the stream, 0 if it is not capturing. The caller calls leave_stream(). */
 static GpuPoolHooksStream *
 find_live_stream (GpuPoolHooksState  *state,
                   gpointer            handle,
                   guint64            *capture,
                   GError            **error)
 {
-  GpuPoolHooksStream *stream = find_stream (state, handle, error);
+  GpuPoolHooksStream *stream;
   guint64 id;
 
   *capture = 0;
 
+  if (G_UNLIKELY (is_per_thread (state, handle)))
+    return check_per_thread (state, error) ? find_stream (state, NULL, error) : NULL;
+
+  stream = find_stream (state, handle, error);
   if (stream == NULL || (guintptr) handle <= GPU_STREAM_HANDLE_LEGACY)
     return stream;
 
@@ -243,10 +416,38 @@ find_live_stream (GpuPoolHooksState  *state,
   if (G_LIKELY (id == stream->id) || id == 0)
     return stream;
 
-  forget_stream (state, handle, TRUE);
+  forget_stream (state, stream, TRUE);
+  leave_stream (state, stream);
   drop_ended (state);
 
   return find_stream (state, handle, error);
+}
+
+/* Makes no driver call for a known stream, because the stream may have been destroyed. If the
+ * stream has ended, sets @past to (transfer full) its timeline and returns NULL. */
+static GpuPoolHooksStream *
+find_last_stream (GpuPoolHooksState  *state,
+                  gpointer            handle,
+                  GpuTimeline       **past)
+{
+  GpuPoolHooksStream *stream;
+
+  *past = NULL;
+
+  if (G_UNLIKELY (is_per_thread (state, handle)))
+    handle = NULL;
+
+  stream = use_recent (state, handle);
+  if (G_LIKELY (stream != NULL))
+    return stream;
+
+  _gpu_pool_lock (&state->lock);
+  *past = g_hash_table_lookup (state->past, handle);
+  if (*past != NULL)
+    _gpu_timeline_ref (*past);
+  _gpu_pool_unlock (&state->lock);
+
+  return *past == NULL ? find_stream (state, handle, NULL) : NULL;
 }
 
 /* --- the functions ---------------------------------------------------------------------- */
@@ -289,10 +490,11 @@ hooks_alloc (gpointer   data,
   GpuMemoryBlock *block;
   guint64 address;
 
-  if (stream == NULL || size == 0)
+  if (stream == NULL)
     return 0;
 
-  block = alloc_block (state, size, stream, capture, error);
+  block = size > 0 ? alloc_block (state, size, stream, capture, error) : NULL;
+  leave_stream (state, stream);
 
   if (block == NULL)
     return 0;
@@ -303,7 +505,6 @@ hooks_alloc (gpointer   data,
   return address;
 }
 
-/* Makes no driver call for a known stream, because the stream may have been destroyed. */
 static gboolean
 hooks_free (gpointer data,
             guint64  address,
@@ -312,16 +513,21 @@ hooks_free (gpointer data,
   GpuPoolHooksState *state = data;
   GpuMemoryBlock *block = take_block (state, address);
   GpuPoolHooksStream *stream;
+  g_autoptr (GpuTimeline) past = NULL;
 
   if (block == NULL)
     return FALSE;
 
-  stream = find_stream (state, handle, NULL);
+  stream = find_last_stream (state, handle, &past);
 
   if (is_private (state, block))
-    _gpu_pool_capture_free (block, stream != NULL ? stream->timeline : NULL);
+    _gpu_pool_capture_free (block, stream != NULL ? stream->timeline : past);
+  else if (past != NULL)
+    _gpu_memory_block_release (block, past);
   else
     gpu_memory_pool_free_block (state->owner, block, stream != NULL ? stream->stream : NULL);
+
+  leave_stream (state, stream);
 
   return TRUE;
 }
@@ -370,6 +576,7 @@ hooks_add_stream (gpointer   data,
   _gpu_pool_lock (&shard->lock);
   added = add_stream_locked (state, shard, address, stream, error);
   _gpu_pool_unlock (&shard->lock);
+  leave_stream (state, stream);
 
   return added;
 }
@@ -379,18 +586,22 @@ typedef struct
   guint64  address;
   guint64  start;
   gsize    size;                    /* 0: not found */
+  gboolean is_private;              /* the address belongs to a capture */
 } Search;
 
 static void
 search_range (gpointer              data,
               const GpuPoolSegment *segment G_GNUC_UNUSED,
               guint64               address,
-              gsize                 size G_GNUC_UNUSED,
+              gsize                 size,
               gsize                 requested,
               GpuPoolState          range_state,
               gpointer              key G_GNUC_UNUSED)
 {
   Search *search = data;
+
+  if (search->address >= address && search->address - address < size)
+    search->is_private = TRUE;
 
   if (range_state != GPU_POOL_ACTIVE || search->address < address
       || search->address - address >= requested)
@@ -427,7 +638,7 @@ hooks_lookup (gpointer  data,
   /* First the memory of captures: in the pool itself it is part of a larger block. */
   if (search.size == 0)
     _gpu_pool_captures_visit (state, search_capture, &search);
-  if (search.size == 0)
+  if (search.size == 0 && !search.is_private)
     _gpu_pool_visit (state->owner->blocks, search_range, &search);
 
   if (start != NULL)
@@ -443,9 +654,11 @@ hooks_end_stream (gpointer data,
                   gpointer handle)
 {
   GpuPoolHooksState *state = data;
+  GpuPoolHooksStream *stream = is_default (handle) ? NULL : look_up_stream (state, handle);
 
-  if ((guintptr) handle > GPU_STREAM_HANDLE_PER_THREAD)
-    forget_stream (state, handle, FALSE);
+  if (stream != NULL)
+    forget_stream (state, stream, FALSE);
+  leave_stream (state, stream);
 }
 
 static guint64
@@ -470,6 +683,7 @@ hooks_trim (gpointer data,
 {
   GpuPoolHooksState *state = data;
 
+  drop_ended (state);
   _gpu_pool_captures_collect (state);
   gpu_memory_pool_trim (state->owner, keep);
 }
@@ -500,7 +714,9 @@ state_new (GpuMemoryPool *pool)
 
   _gpu_pool_lock_init (&state->lock);
   g_mutex_init (&state->visit_lock);
-  state->streams = g_hash_table_new_full (NULL, NULL, NULL, stream_free);
+  state->streams = g_hash_table_new (NULL, NULL);
+  state->past = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) _gpu_timeline_unref);
+  state->recycled = g_ptr_array_new_with_free_func (g_free);
   state->ended = g_ptr_array_new_with_free_func (g_object_unref);
   state->captures = g_ptr_array_new ();
   state->drained = g_ptr_array_new ();
@@ -534,6 +750,14 @@ forget_timeline (gpointer key G_GNUC_UNUSED,
                  gpointer data G_GNUC_UNUSED)
 {
   _gpu_pool_set_capture_role (((GpuPoolHooksStream *) value)->timeline, GPU_CAPTURE_ROLE_NONE);
+}
+
+static void
+drop_stream (gpointer key G_GNUC_UNUSED,
+             gpointer stream,
+             gpointer state)
+{
+  stream_drop (state, stream);
 }
 
 /* Frees the memory that the caller has not freed, as when the last reference to a block is
@@ -572,7 +796,10 @@ _gpu_memory_pool_free_hooks (GpuMemoryPool *pool)
   g_hash_table_foreach (state->streams, forget_timeline, NULL);
   _gpu_pool_captures_clear (state);
   drop_ended (state);
+  g_hash_table_foreach (state->streams, drop_stream, state);
   g_hash_table_unref (state->streams);
+  g_hash_table_unref (state->past);
+  g_ptr_array_unref (state->recycled);
   g_ptr_array_unref (state->ended);
   g_ptr_array_unref (state->captures);
   g_ptr_array_unref (state->drained);
