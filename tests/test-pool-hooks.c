@@ -401,6 +401,109 @@ test_ended (TestFixture *fixture)
   teardown (&hooked);
 }
 
+/* A free may name a stream that has ended and that the driver has destroyed. Its work that was
+ * submitted before still delays the reuse of the memory. */
+static void
+test_free_after_end (TestFixture *fixture)
+{
+  guint64 address;
+  GpuStream *stream;
+  gpointer handle;
+  TestHold *hold;
+  Hooked hooked;
+
+  if (!test_can_hold (fixture) || !setup (&hooked, fixture))
+    return;
+  if (hooked.a == NULL)
+    {
+      teardown (&hooked);
+      g_test_skip ("the device has no handles of streams");
+      return;
+    }
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  handle = get_handle (stream);
+  gpu_memory_pool_set_limit (hooked.pool, 4 * MIB);
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, take (&hooked, 512, handle), handle));
+  address = take (&hooked, 3 * MIB, hooked.a);
+  hold = test_hold (stream);
+  fill (fixture, stream, address, 1, 3 * MIB);
+  hooked.hooks->end_stream (hooked.hooks->pool, handle);
+  test_hold_release (hold);
+  g_object_unref (stream);
+
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, handle));
+  address = take (&hooked, 3 * MIB, hooked.b);
+  fill (fixture, hooked.second, address, 2, 3 * MIB);
+  test_synchronize (hooked.second);
+  check_filled (fixture, address, 2, 3 * MIB);
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+  test_hold_free (hold);
+  teardown (&hooked);
+}
+
+static gpointer
+use_and_end (gpointer data)
+{
+  Worker *worker = data;
+  Hooked *hooked = worker->hooked;
+
+  for (guint i = 0; i < 500; i++)
+    {
+      guint64 address = take (hooked, 1 + i * 100, hooked->a);
+
+      if (i % 4 == worker->number)
+        hooked->hooks->end_stream (hooked->hooks->pool, hooked->a);
+      g_assert_true (hooked->hooks->free (hooked->hooks->pool, address, hooked->a));
+    }
+
+  return NULL;
+}
+
+/* A stream ends while other threads use it. */
+static void
+test_ended_by_threads (TestFixture *fixture)
+{
+  GThread *threads[N_THREADS];
+  Worker workers[N_THREADS];
+  Hooked hooked;
+
+  if (!setup (&hooked, fixture))
+    return;
+
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      workers[i] = (Worker) { &hooked, NULL, i };
+      threads[i] = g_thread_new ("hooks", use_and_end, &workers[i]);
+    }
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+
+  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 0);
+  teardown (&hooked);
+}
+
+/* Memory for the per-thread default stream, and its frees, are ordered with the legacy one. */
+static void
+test_per_thread (TestFixture *fixture)
+{
+  gpointer per_thread = GSIZE_TO_POINTER (GPU_STREAM_HANDLE_PER_THREAD);
+  g_autoptr (GError) error = NULL;
+  guint64 address;
+  Hooked hooked;
+
+  if (!test_is_cuda (fixture, 0) || !setup (&hooked, fixture))
+    return;
+
+  address = take (&hooked, MIB, per_thread);
+  test_assert_ok (hooked.hooks->add_stream (hooked.hooks->pool, address, per_thread, &error),
+                  error);
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, per_thread));
+  g_assert_cmpuint (take (&hooked, MIB, NULL), ==, address);
+  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, NULL));
+  teardown (&hooked);
+}
+
 /* The driver gives the handle of a destroyed stream to a new stream. */
 static void
 test_reused_handle (TestFixture *fixture)
@@ -453,6 +556,9 @@ main (int argc, char **argv)
   test_add ("limit", test_limit);
   test_add ("threads", test_threads);
   test_add ("ended", test_ended);
+  test_add ("free-after-end", test_free_after_end);
+  test_add ("ended-by-threads", test_ended_by_threads);
+  test_add ("per-thread", test_per_thread);
   test_add ("reused-handle", test_reused_handle);
 
   return test_run ();
