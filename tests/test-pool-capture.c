@@ -376,7 +376,7 @@ test_dropped (TestFixture *fixture)
   gpu_context_pop_current (captured.context, NULL);
 }
 
-/* --- replays that are pending ------------------------------------------------------------------ */
+/* --- replays that are pending ----------------------------------------------------------------- */
 
 static gpointer
 release (gpointer data)

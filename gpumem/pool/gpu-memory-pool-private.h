@@ -167,8 +167,8 @@ gboolean      _gpu_pool_is_capturing          (GpuTimeline         *timeline);
 /* The driver's stream must exist until the role is GPU_CAPTURE_ROLE_NONE. */
 void          _gpu_pool_set_capture_role      (GpuTimeline         *timeline,
                                                GpuCaptureRole       role);
-/* In gpu-memory-block.c. Frees @block as gpu_memory_pool_free_block() does. @timeline used the block
- * last; its stream may have ended. */
+/* In gpu-memory-block.c. Frees @block as gpu_memory_pool_free_block() does. @timeline used the
+ * block last; its stream may have ended. */
 void          _gpu_memory_block_release     (GpuMemoryBlock      *block,
                                              GpuTimeline         *timeline);
 /* Orders all later work of an out-of-order stream after all its earlier work. */

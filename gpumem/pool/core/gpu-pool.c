@@ -401,10 +401,45 @@ alloc_from_thread_heap (GpuPool        *pool,
 }
 
 static void
+add_shared (GpuPool       *pool,
+            GpuPoolNode   *node,
+            GpuPoolShared *shared)
+{
+  shared->node = node;
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_SHARED);
+  g_ptr_array_add (pool->shared, shared);
+}
+
+static void
 release_node (GpuPool       *pool,
               GpuPoolNode   *node,
               GpuPoolStream *stream,
-              gboolean      *has_excess);
+              gboolean      *has_excess)
+{
+  guint64 use = gpu_pool_get_use_now (stream);
+
+  gpu_pool_count_free (pool, node);
+
+  if (G_UNLIKELY (!gpu_pool_use_is_covered (node, gpu_pool_use_slot (use)))
+      && !_gpu_pool_heap_is_completed (pool, node->use))
+    {
+      if (stream != NULL)
+        {
+          GpuPoolShared *shared = g_malloc (sizeof (GpuPoolShared) + 2 * sizeof (GpuPoolUse));
+
+          shared->n_uses = 2;
+          shared->uses[0] = gpu_pool_heap_use (pool, use);
+          shared->uses[1] = gpu_pool_heap_use (pool, node->use);
+          add_shared (pool, node, shared);
+          *has_excess |= !__atomic_load_n (&pool->pool->is_holding, __ATOMIC_RELAXED);
+          return;
+        }
+      use = node->use;
+    }
+
+  node = _gpu_pool_heap_add (pool, node, use);
+  *has_excess |= gpu_pool_has_excess (pool, node);
+}
 
 /* Returns @node to its heap, and evicts blocks from the cache of this thread, which has no room for
  * @node. */
@@ -491,47 +526,6 @@ _gpu_pool_alloc (GpuPool   *pool,
     }
 
   return alloc_from_heap (pool, size, alignment, key, error);
-}
-
-static void
-add_shared (GpuPool       *pool,
-            GpuPoolNode   *node,
-            GpuPoolShared *shared)
-{
-  shared->node = node;
-  gpu_pool_node_set_state (node, GPU_POOL_NODE_SHARED);
-  g_ptr_array_add (pool->shared, shared);
-}
-
-static void
-release_node (GpuPool       *pool,
-              GpuPoolNode   *node,
-              GpuPoolStream *stream,
-              gboolean      *has_excess)
-{
-  guint64 use = gpu_pool_get_use_now (stream);
-
-  gpu_pool_count_free (pool, node);
-
-  if (G_UNLIKELY (!gpu_pool_use_is_covered (node, gpu_pool_use_slot (use)))
-      && !_gpu_pool_heap_is_completed (pool, node->use))
-    {
-      if (stream != NULL)
-        {
-          GpuPoolShared *shared = g_malloc (sizeof (GpuPoolShared) + 2 * sizeof (GpuPoolUse));
-
-          shared->n_uses = 2;
-          shared->uses[0] = gpu_pool_heap_use (pool, use);
-          shared->uses[1] = gpu_pool_heap_use (pool, node->use);
-          add_shared (pool, node, shared);
-          *has_excess |= !__atomic_load_n (&pool->pool->is_holding, __ATOMIC_RELAXED);
-          return;
-        }
-      use = node->use;
-    }
-
-  node = _gpu_pool_heap_add (pool, node, use);
-  *has_excess |= gpu_pool_has_excess (pool, node);
 }
 
 static GPU_APART void
