@@ -176,6 +176,8 @@ def case_lone():
     from gi.repository import Gpu
     with raises(ValueError, "already has a pool"):
         allocators.install(pool=Gpu.MemoryPool(installed.pool.context))
+    with raises(TypeError, "object"):
+        allocators.install(pool=object())
     equal(installed.statistics["active-bytes"], 0)
     equal([block["state"] for segment in installed.snapshot() for block in segment["blocks"]],
           ["unmapped"])
@@ -203,6 +205,16 @@ def case_own_pool():
     cupy.free(address, 0)
     installed.trim()
     equal(pool.active_bytes, 0)
+
+
+def case_pool_of_c():
+    """A device whose pool comes from C keeps it."""
+    import gpumem.allocators as allocators
+    pool = allocators.DevicePool(0)
+    address = pool.alloc(1000, 0)
+    installed = allocators.install()
+    equal(installed.statistics["active-bytes"], 1000)
+    pool.free(address, 0)
 
 
 def case_cupy():

@@ -57,7 +57,7 @@ typedef gboolean (*GpuPoolStreamFilter) (gpointer stream,
  * @begin_capture: from now on, memory for the streams that the filter accepts, or for all streams
  *   if the filter is %NULL, belongs to the capture with this number, which is not 0. May be called
  *   again for the same number after @end_capture. Returns %FALSE with %GPU_ERROR_BUSY if the
- *   capture has begun and not ended. The pool calls @destroy once it needs the data no more
+ *   capture has begun and not ended. The pool calls @destroy when it no longer needs the data
  * @end_capture: ends what @begin_capture began. The memory keeps belonging to the capture. Returns
  *   %FALSE for an unknown number
  * @release_capture: returns the memory of the capture to the pool: free memory now, other memory
@@ -84,12 +84,16 @@ typedef gboolean (*GpuPoolStreamFilter) (gpointer stream,
  * A stream is a handle of the driver, such as a CUstream; %NULL is the default stream, on CUDA the
  * legacy default stream. The pool wraps each handle once. If the driver gives the handle of a
  * destroyed stream to a new stream, the pool notices this, and waits for the device once (CUDA 12
- * and newer; on older drivers @end_stream is required).
+ * and newer; on older drivers @end_stream is required). On all drivers, a stream that allocated
+ * memory while it was capturing needs @end_stream before it is destroyed. @free may name an ended
+ * stream. Memory for the per-thread default stream is ordered as for the legacy default stream; it
+ * cannot be allocated while the per-thread default stream is capturing (%GPU_ERROR_NOT_SUPPORTED).
  *
  * While work of a stream is being captured into a graph, memory for that stream is private to the
  * graph: it only consists of memory without pending uses, and other requests never reuse it. The
  * pool then neither moves memory nor unmaps it, does not wait for streams, and records no events in
- * the stream. A capture is either announced with @begin_capture, or detected by the first request
+ * the stream. This also holds from @begin_capture to @end_capture, even if no stream is capturing.
+ * A capture is either announced with @begin_capture, or detected by the first request
  * for the stream. Memory of a detected capture returns to the pool after the last graph with the
  * captured work was destroyed.
  *

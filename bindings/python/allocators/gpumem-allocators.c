@@ -10,6 +10,7 @@ static GpuPoolHooks *hooks[GPUMEM_MAX_DEVICES];       /* atomic; set before the 
 
 GPUMEM_EXPORT int      gpumem_allocators_set_pool   (int            device,
                                                      gpointer       pool);
+GPUMEM_EXPORT int      gpumem_allocators_has_pool   (int            device);
 GPUMEM_EXPORT gpointer gpumem_allocators_get_pool   (int            device,
                                                      char          *message,
                                                      gsize          size);
@@ -114,7 +115,12 @@ gpumem_get_hooks (int      device,
   if (pool == NULL)
     return NULL;
 
-  set_pool (device, pool);
+  if (!set_pool (device, pool))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "gpumem.allocators: memory of pools of cuda:%d has no addresses", device);
+      return NULL;
+    }
 
   return hooks[device];
 }
@@ -145,6 +151,12 @@ pass_message (GError *error,
   g_clear_error (&error);
 }
 
+int
+gpumem_allocators_has_pool (int device)
+{
+  return gpumem_peek_pool (device) != NULL;
+}
+
 gpointer
 gpumem_allocators_get_pool (int    device,
                             char  *message,
@@ -173,7 +185,7 @@ gpumem_allocators_alloc (int       device,
   if (G_LIKELY (error == NULL))
     return address;
 
-  *is_out_of_memory = g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  *is_out_of_memory = gpumem_is_out_of_memory (error);
   pass_message (error, message, message_size);
 
   return 0;

@@ -13,6 +13,13 @@ G_BEGIN_DECLS
 #define GPUMEM_EXPORT __attribute__ ((visibility ("default")))
 #define GPUMEM_MAX_DEVICES 64
 
+static inline gboolean
+gpumem_is_out_of_memory (const GError *error)
+{
+  return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+         || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
+}
+
 /* Returns the hooks of the pool of the CUDA device @device. Creates the pool on first use. Returns
  * NULL with an error on failure. The pool is never freed. */
 GpuPoolHooks *gpumem_get_hooks          (int          device,

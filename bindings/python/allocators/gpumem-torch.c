@@ -53,7 +53,7 @@ GPUMEM_EXPORT void     gpumem_torch_release_pool           (int          device,
 static void
 throw_error (GError *error)
 {
-  gboolean is_out_of_memory = g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  gboolean is_out_of_memory = gpumem_is_out_of_memory (error);
   g_autofree char *message = g_strdup (error->message);
   char copy[1024];
 

@@ -4,6 +4,7 @@
 import ctypes
 import inspect
 import sys
+import threading
 
 # The hooks of PyTorch's CUDAPluggableAllocator, by method. Older versions lack some of them.
 TORCH_HOOKS = (
@@ -55,15 +56,18 @@ class Streams:
 
     def __init__(self, pool):
         self.pool, self.kept = pool, {}
+        self.lock = threading.RLock()       # a collected object may free memory meanwhile
 
     def use(self, stream):
         handle = _to_handle(stream)
-        if handle > 2 and handle not in self.kept:
-            while len(self.kept) >= MOST_STREAMS:
-                oldest = next(iter(self.kept))
-                self.pool.end_stream(oldest)
-                del self.kept[oldest]
-            self.kept[handle] = stream
+        with self.lock:
+            if handle > 2 and handle not in self.kept:
+                while len(self.kept) >= MOST_STREAMS:
+                    oldest = next(iter(self.kept))
+                    forgotten = self.kept.pop(oldest)
+                    self.pool.end_stream(oldest)
+                    del forgotten           # may destroy the stream
+                self.kept[handle] = stream
         return handle
 
 

@@ -56,6 +56,7 @@ def _load():
     pointer, text = ctypes.c_void_p, ctypes.c_char_p
     for name, result, *arguments in (
             ("set_pool", ctypes.c_int, device, pointer),
+            ("has_pool", ctypes.c_int, device),
             ("get_pool", pointer, device, text, size),
             ("alloc", address, device, size, pointer, ctypes.POINTER(ctypes.c_int), text, size),
             ("free", ctypes.c_int, device, address, pointer),
@@ -95,7 +96,7 @@ class DevicePool:
             raise ValueError(f"0x{address:x} is not memory of the pool")
 
     def get_memory(self):
-        """Returns (free, total): bytes of the device that libraries can still allocate, and all."""
+        """Returns the free and the total bytes of the device."""
         free, total = ctypes.c_uint64(), ctypes.c_uint64()
         if not self.library.gpumem_allocators_get_memory(self.device, ctypes.byref(free),
                                                          ctypes.byref(total)):
@@ -163,6 +164,14 @@ def _make_pool(device):
     return Gpu.MemoryPool(Gpu.Context(Gpu.Device.find(f"cuda:{device}")))
 
 
+def _is_pool(pool):
+    try:
+        from gi.repository import Gpu
+    except ImportError:
+        return False
+    return isinstance(pool, Gpu.MemoryPool)
+
+
 _pools = {}
 
 
@@ -171,7 +180,9 @@ def _use_pool(library, pool, device):
     known = _pools.get(device)
     if pool is None and known is not None:
         return known
-    if pool is None:
+    if pool is not None and not _is_pool(pool):
+        raise TypeError(f"pool must be a Gpu.MemoryPool or None, not {type(pool).__name__}")
+    if pool is None and not library.gpumem_allocators_has_pool(device):
         pool = _make_pool(device)
     if pool is not None:
         used = library.gpumem_allocators_set_pool(device, hash(pool))
