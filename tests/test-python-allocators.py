@@ -82,6 +82,7 @@ def make_numba():
             self.pointer, self.size, self.finalizer = pointer, size, finalizer
 
     def set_memory_manager(manager):
+        assert manager(context=None).interface_version == 1        # as Numba does
         cuda.manager = manager
     driver = make_module("numba.cuda.cudadrv.driver", CudaAPIError=CudaAPIError,
                          USE_NV_BINDING=False)

@@ -195,7 +195,8 @@ def install_numba(path, device):
 
         def __init__(self, context):
             super().__init__(context=context)
-            self.ordinal = getattr(context.device, "id", device)
+            # Numba first makes an object without a context, to read the version of the interface.
+            self.ordinal = getattr(getattr(context, "device", None), "id", device)
 
         def initialize(self):
             pass
