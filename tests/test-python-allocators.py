@@ -171,14 +171,17 @@ def case_lone():
     assert not {"torch", "cupy", "numba", "rmm", "cuda"} & set(sys.modules)
     with raises(ValueError, "jax"):
         allocators.install(libraries=("jax",))
-    with raises(ImportError, "cupy"):
-        allocators.install(libraries=("cupy",))
+    for name in (("cupy",), "cupy"):
+        with raises(ImportError, "cupy"):
+            allocators.install(libraries=name)
     assert allocators.install().pool is installed.pool
     from gi.repository import Gpu
     with raises(ValueError, "already has a pool"):
         allocators.install(pool=Gpu.MemoryPool(installed.pool.context))
     with raises(TypeError, "object"):
         allocators.install(pool=object())
+    with raises(ValueError, "host", "cuda:0"):
+        allocators.install(pool=Gpu.MemoryPool(Gpu.Context("host")))
     equal(installed.statistics["active-bytes"], 0)
     equal([block["state"] for segment in installed.snapshot() for block in segment["blocks"]],
           ["unmapped"])

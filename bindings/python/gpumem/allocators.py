@@ -182,6 +182,8 @@ def _use_pool(library, pool, device):
         return known
     if pool is not None and not _is_pool(pool):
         raise TypeError(f"pool must be a Gpu.MemoryPool or None, not {type(pool).__name__}")
+    if pool is not None and pool.context.device.id != f"cuda:{device}":
+        raise ValueError(f"the pool is on {pool.context.device.id}, not on cuda:{device}")
     if pool is None and not library.gpumem_allocators_has_pool(device):
         pool = _make_pool(device)
     if pool is not None:
@@ -209,7 +211,7 @@ def install(pool=None, libraries=None, device=0, limit=None):
     Call install() before PyTorch allocates CUDA memory, and before Numba creates its context: both
     accept no other allocator later. Memory that a library allocated before stays where it is."""
     names = tuple(name for name in LIBRARIES if _libraries.is_imported(name)) \
-        if libraries is None else tuple(libraries)
+        if libraries is None else (libraries,) if isinstance(libraries, str) else tuple(libraries)
     for name in names:
         if name not in LIBRARIES:
             raise ValueError(f"{name!r} is not one of {', '.join(LIBRARIES)}")
