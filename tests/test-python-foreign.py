@@ -3,6 +3,7 @@
 __cuda_array_interface__, as arguments of methods, and streams of this library in other
 libraries."""
 
+import gc
 from types import SimpleNamespace
 
 from python_util import Skip, equal, main, need_numpy, np, raises
@@ -51,30 +52,36 @@ def test_protocol(fixture):
     equal(stream.__cuda_stream__(), (0, stream.get_native_handle()))
 
 
+def check_methods(context, data, stream):
+    pool = Gpu.MemoryPool(context)
+    buffer = pool.alloc_buffer(data.nbytes, stream)
+    buffer.write(data, stream=stream)
+    equal(bytes(buffer.read(stream=stream)), data.tobytes())
+    block = pool.alloc_block(1000, stream)
+    pool.free(block)
+    array = Gpu.Array.from_numpy(context, data, stream=stream)
+    equal(array.to_numpy(stream=stream).tolist(), data.tolist())
+    kernel = Gpu.Program(context, "__kernel void twice (__global float *x)\n"
+                         "{ x[get_global_id (0)] *= 2; }").get_kernel("twice")
+    kernel(stream, N, None, array)
+    equal(array.to_numpy(stream=stream).tolist(), (2 * data).tolist())
+    own = Gpu.Stream(context)
+    event = Gpu.Stream.record(stream.stream, Gpu.EventFlags.NONE)
+    own.wait_event(event)
+    own.synchronize()
+    with buffer.map(Gpu.MapFlags.READ, stream=stream) as view:
+        equal(view.to_numpy("float32").tolist(), data.tolist())
+
+
 def test_methods(fixture):
     need_cuda(fixture)
     need_numpy()
-    context, data = fixture.context, np.arange(N, dtype=np.float32)
+    data = np.arange(N, dtype=np.float32)
     for kind in (Foreign, Old, Torch):
-        stream = kind(Gpu.Stream(context))
-        pool = Gpu.MemoryPool(context)
-        buffer = pool.alloc_buffer(data.nbytes, stream)
-        buffer.write(data, stream=stream)
-        equal(bytes(buffer.read(stream=stream)), data.tobytes())
-        block = pool.alloc_block(1000, stream)
-        pool.free(block)
-        array = Gpu.Array.from_numpy(context, data, stream=stream)
-        equal(array.to_numpy(stream=stream).tolist(), data.tolist())
-        kernel = Gpu.Program(context, "__kernel void twice (__global float *x)\n"
-                             "{ x[get_global_id (0)] *= 2; }").get_kernel("twice")
-        kernel(stream, N, None, array)
-        equal(array.to_numpy(stream=stream).tolist(), (2 * data).tolist())
-        own = Gpu.Stream(context)
-        event = Gpu.Stream.record(stream.stream, Gpu.EventFlags.NONE)
-        own.wait_event(event)
-        own.synchronize()
-        with buffer.map(Gpu.MapFlags.READ, stream=stream) as view:
-            equal(view.to_numpy("float32").tolist(), data.tolist())
+        stream = kind(Gpu.Stream(fixture.context))
+        check_methods(fixture.context, data, stream)
+        # The stream must outlive the objects that used it
+        gc.collect()
 
 
 class ForeignArray:

@@ -387,13 +387,16 @@ stream_get_state (GpuNativeStream *native,
                                                       &entered, NULL))
     return;
 
-  if (handle != CU_STREAM_PER_THREAD && _gpu_cuda.cuStreamGetId != NULL
-      && _gpu_cuda.cuStreamGetId (handle, &number) == CUDA_SUCCESS)
-    *id = number;
   if (_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
       && _gpu_cuda.cuStreamGetCaptureInfo_v2 (handle, &status, &sequence, NULL, NULL, NULL)
          == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
     *capture = sequence;
+
+  /* This call would invalidate a capture of the stream. */
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE && handle != CU_STREAM_PER_THREAD
+      && _gpu_cuda.cuStreamGetId != NULL
+      && _gpu_cuda.cuStreamGetId (handle, &number) == CUDA_SUCCESS)
+    *id = number;
 
   _gpu_cuda_leave (entered);
 }

@@ -470,6 +470,8 @@ ENTRY (cuStreamGetId, (CUstream handle, unsigned long long *id), (handle, id))
   Stream *stream;
 
   TRY (stream_resolve_any (handle, &stream));
+  if (stream->capture != 0)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is capturing");
   *id = stream->id;
   return CUDA_SUCCESS;
 }
