@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fault-util.h"
+#include "test-util.h"
 #include "tests/opencl-layer/gpumem-layer.h"
 
 #define SIZE 8192
@@ -95,24 +96,6 @@ external (GpuContext *context, GError **error)
          && use (context, GPU_STREAM_FLAGS_OUT_OF_ORDER, ours, far, error);
 }
 
-/* Counts only open descriptors of memory, because drivers open other descriptors. */
-static guint
-count_descriptors (void)
-{
-  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
-  const char *name;
-  guint n = 0;
-
-  while ((name = g_dir_read_name (folder)) != NULL)
-    {
-      g_autofree char *path = g_build_filename ("/proc/self/fd", name, NULL);
-      g_autofree char *file = g_file_read_link (path, NULL);
-
-      n += file != NULL && strstr (file, "memfd:") != NULL;
-    }
-  return n;
-}
-
 /* Returns whether all acquired memory was released to the other API. The result is only valid if no
  * fault was injected. */
 static gboolean
@@ -135,8 +118,8 @@ main (void)
       g_printerr ("host memory stays acquired\n");
       return 1;
     }
-  if (count_descriptors () == 0)
+  if (test_count_descriptors ("memfd:") == 0)
     return code;
-  g_printerr ("%u descriptors of memory are still open\n", count_descriptors ());
+  g_printerr ("%u descriptors of memory are still open\n", test_count_descriptors ("memfd:"));
   return 1;
 }

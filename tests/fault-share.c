@@ -8,6 +8,7 @@
 #include <gio/gunixfdlist.h>
 
 #include "fault-util.h"
+#include "test-util.h"
 
 #define SIZE 8192
 #define POOLED_SIZE (5 * 1024 * 1024)
@@ -253,31 +254,14 @@ share (GpuContext *context, GError **error)
          && handles (context, error);
 }
 
-/* Counts the open descriptors of memory that was created to be exported. */
-static guint
-count_descriptors (void)
-{
-  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
-  const char *name;
-  guint n = 0;
-
-  while ((name = g_dir_read_name (folder)) != NULL)
-    {
-      g_autofree char *path = g_build_filename ("/proc/self/fd", name, NULL);
-      g_autofree char *file = g_file_read_link (path, NULL);
-
-      n += file != NULL && strstr (file, "memfd:cuda-share") != NULL;
-    }
-  return n;
-}
-
 int
 main (int argc, char **argv)
 {
   int code = fault_run (argc > 1 && g_str_equal (argv[1], "--export") ? export : share);
+  guint n_open = test_count_descriptors ("memfd:cuda-share");
 
-  if (count_descriptors () == 0)
+  if (n_open == 0)
     return code;
-  g_printerr ("%u descriptors of memory are still open\n", count_descriptors ());
+  g_printerr ("%u descriptors of memory are still open\n", n_open);
   return 1;
 }

@@ -41,21 +41,12 @@ decode (const char *text)
   return g_bytes_new_take (data, size);
 }
 
-static char *
-get_digest (GpuBuffer *buffer, GError **error)
-{
-  gsize size = gpu_memory_get_size (GPU_MEMORY (buffer));
-  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, NULL, 0, size, NULL, error);
-
-  return content != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_MD5, content) : NULL;
-}
-
 /* Prints the content and address of the memory, then fills it with 0xee. */
 static gboolean
 child_use (GpuBuffer *buffer, GError **error)
 {
   static const guint8 value = 0xee;
-  g_autofree char *digest = get_digest (buffer, error);
+  g_autofree char *digest = test_get_digest (buffer, error);
 
   if (digest == NULL
       || !gpu_buffer_fill (buffer, NULL, 0, gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1,

@@ -348,26 +348,33 @@ work (gpointer data)
   return NULL;
 }
 
+static void
+run_workers (Hooked *hooked, GThreadFunc func, GAsyncQueue *queue)
+{
+  GThread *threads[N_THREADS];
+  Worker workers[N_THREADS];
+
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      workers[i] = (Worker) { hooked, queue, i };
+      threads[i] = g_thread_new ("hooks", func, &workers[i]);
+    }
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+}
+
 /* Memory is freed on other threads and streams than it was allocated on. */
 static void
 test_threads (TestFixture *fixture)
 {
   g_autoptr (GAsyncQueue) queue = g_async_queue_new ();
-  GThread *threads[N_THREADS];
-  Worker workers[N_THREADS];
   gpointer address;
   Hooked hooked;
 
   if (!setup (&hooked, fixture))
     return;
 
-  for (guint i = 0; i < N_THREADS; i++)
-    {
-      workers[i] = (Worker) { &hooked, queue, i };
-      threads[i] = g_thread_new ("hooks", work, &workers[i]);
-    }
-  for (guint i = 0; i < N_THREADS; i++)
-    g_thread_join (threads[i]);
+  run_workers (&hooked, work, queue);
 
   while ((address = g_async_queue_try_pop (queue)) != NULL)
     g_assert_true (hooked.hooks->free (hooked.hooks->pool, GPOINTER_TO_SIZE (address), hooked.a));
@@ -469,20 +476,12 @@ use_and_end (gpointer data)
 static void
 test_ended_by_threads (TestFixture *fixture)
 {
-  GThread *threads[N_THREADS];
-  Worker workers[N_THREADS];
   Hooked hooked;
 
   if (!setup (&hooked, fixture))
     return;
 
-  for (guint i = 0; i < N_THREADS; i++)
-    {
-      workers[i] = (Worker) { &hooked, NULL, i };
-      threads[i] = g_thread_new ("hooks", use_and_end, &workers[i]);
-    }
-  for (guint i = 0; i < N_THREADS; i++)
-    g_thread_join (threads[i]);
+  run_workers (&hooked, use_and_end, NULL);
 
   g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 0);
   teardown (&hooked);

@@ -23,6 +23,9 @@
 #define CHILD_FD 3
 #define MAX_FDS 253
 #define N_BUFFERS 5
+/* Files of memory that can be shared: those of the host back end, of the stand-in driver, and of
+ * NVIDIA's driver */
+#define SHARED_FILES "memfd:gpumem|memfd:cuda-share|nvidia"
 
 /* Two blocks of one chunk or segment, and larger ones. */
 static const gsize sizes[N_BUFFERS] = { 1000, 70001, 5 * MIB + 12, 3000, 12 * MIB };
@@ -84,35 +87,6 @@ receive_message (int socket, GBytes **bytes, GUnixFDList **fds)
   return g_strdup (data);
 }
 
-/* Counts the descriptors that this process has open: of memory of the host back end and of the
- * stand-in driver that can be shared, or of a driver. */
-static guint
-count_descriptors (void)
-{
-  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
-  const char *name;
-  guint n = 0;
-
-  while ((name = g_dir_read_name (folder)) != NULL)
-    {
-      g_autofree char *path = g_build_filename ("/proc/self/fd", name, NULL);
-      g_autofree char *file = g_file_read_link (path, NULL);
-
-      n += file != NULL && (strstr (file, "memfd:gpumem") != NULL || strstr (file, "nvidia") != NULL
-                            || strstr (file, "memfd:cuda-share") != NULL);
-    }
-  return n;
-}
-
-static char *
-get_digest (GpuBuffer *buffer, GError **error)
-{
-  gsize size = gpu_memory_get_size (GPU_MEMORY (buffer));
-  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, NULL, 0, size, NULL, error);
-
-  return content != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_MD5, content) : NULL;
-}
-
 /* --- the other process --------------------------------------------------------------- */
 
 typedef struct
@@ -163,7 +137,7 @@ child_obey (ChildState *self, const char *verb, GBytes *bytes, GUnixFDList *fds,
       if (buffer == NULL)
         return NULL;
       g_ptr_array_add (self->buffers, buffer);
-      return get_digest (buffer, error);
+      return test_get_digest (buffer, error);
     }
   if (g_str_equal (words[0], "export"))
     {
@@ -172,7 +146,7 @@ child_obey (ChildState *self, const char *verb, GBytes *bytes, GUnixFDList *fds,
       return *answer != NULL ? g_strdup ("exported") : NULL;
     }
   if (g_str_equal (words[0], "read"))
-    return get_digest (self->buffers->pdata[i], error);
+    return test_get_digest (self->buffers->pdata[i], error);
   if (g_str_equal (words[0], "fill"))
     return fill (self->buffers->pdata[i], (guint8) atoi (words[2]), error) ? g_strdup ("filled")
                                                                           : NULL;
@@ -181,7 +155,7 @@ child_obey (ChildState *self, const char *verb, GBytes *bytes, GUnixFDList *fds,
   if (g_str_equal (words[0], "same"))
     return g_strdup (gpu_memory_get_native_handle (self->buffers->pdata[i])
                      == gpu_memory_get_native_handle (self->buffers->pdata[i + 1]) ? "yes" : "no");
-  return g_strdup_printf ("%u", count_descriptors ());
+  return g_strdup_printf ("%u", test_count_descriptors (SHARED_FILES));
 }
 
 static int
@@ -650,9 +624,9 @@ check_killed (TestFixture *fixture, void (*check) (TestFixture *fixture, GpuMemo
       for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
         check (fixture, kinds[i]);
       if (round == 0)
-        before = count_descriptors ();
+        before = test_count_descriptors (SHARED_FILES);
     }
-  g_assert_cmpuint (count_descriptors (), <=, before);
+  g_assert_cmpuint (test_count_descriptors (SHARED_FILES), <=, before);
 }
 
 /* After an importer is killed, the exporter can use, free and reuse its memory. No descriptor stays
@@ -696,19 +670,19 @@ share_leaks (TestFixture *fixture)
       g_clear_object (&fds);
       if (i < 3)
         {
-          before = count_descriptors ();
+          before = test_count_descriptors (SHARED_FILES);
           g_free (start);
           start = g_steal_pointer (&after);
           continue;
         }
-      g_assert_cmpuint (count_descriptors (), ==, before);
+      g_assert_cmpuint (test_count_descriptors (SHARED_FILES), ==, before);
       g_assert_cmpstr (after, ==, start);
     }
   child_stop (&other);
   g_clear_object (&pool);
   test_drop_context (fixture);
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
-    g_assert_cmpuint (count_descriptors (), ==, 0);
+    g_assert_cmpuint (test_count_descriptors (SHARED_FILES), ==, 0);
 }
 
 /* --- threads ------------------------------------------------------------------------- */

@@ -863,6 +863,32 @@ test_assert_bytes_at (const char *location, GBytes *got, GBytes *expected)
   test_assert_mem_at (location, got_data, expected_data, got_size);
 }
 
+char *
+test_get_digest (GpuBuffer *buffer, GError **error)
+{
+  gsize size = gpu_memory_get_size (GPU_MEMORY (buffer));
+  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, NULL, 0, size, NULL, error);
+
+  return content != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_MD5, content) : NULL;
+}
+
+guint
+test_count_descriptors (const char *pattern)
+{
+  g_autoptr (GDir) folder = g_dir_open ("/proc/self/fd", 0, NULL);
+  const char *name;
+  guint n = 0;
+
+  while ((name = g_dir_read_name (folder)) != NULL)
+    {
+      g_autofree char *path = g_build_filename ("/proc/self/fd", name, NULL);
+      g_autofree char *file = g_file_read_link (path, NULL);
+
+      n += file != NULL && g_regex_match_simple (pattern, file, 0, 0);
+    }
+  return n;
+}
+
 void
 test_assert_content_at (const char *location, GpuBuffer *buffer, GBytes *expected)
 {

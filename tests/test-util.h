@@ -187,6 +187,11 @@ void          test_assert_value_at (const char   *location,
 void          test_assert_bytes_at (const char   *location,
                                     GBytes       *got,
                                     GBytes       *expected);
+/* Returns (transfer full) (nullable) the checksum of the content. */
+char         *test_get_digest     (GpuBuffer     *buffer,
+                                   GError       **error);
+/* Counts the descriptors of this process whose file matches the regular expression. */
+guint         test_count_descriptors (const char    *pattern);
 #define test_assert_content(buffer, expected) \
   test_assert_content_at (G_STRLOC, buffer, expected)
 void          test_assert_content_at (const char *location,
