@@ -108,9 +108,12 @@ order_legacy_stream (GpuArray  *array,
       if (stream == NULL)
         return FALSE;
 
-      g_object_set_qdata_full (G_OBJECT (memory), quark, stream, g_object_unref);
       if (!gpu_memory_add_stream (memory, stream, error))
-        return FALSE;
+        {
+          g_object_unref (stream);
+          return FALSE;
+        }
+      g_object_set_qdata_full (G_OBJECT (memory), quark, stream, g_object_unref);
     }
 
   return gpu_stream_wait_array (stream, array, error);
