@@ -358,12 +358,18 @@ check_export (TestFixture *fixture, GpuMemoryPoolKind kind)
 }
 
 static void
-share_export (TestFixture *fixture)
+for_each_kind (TestFixture *fixture, void (*check) (TestFixture *, GpuMemoryPoolKind))
 {
   if (!is_expandable (fixture))
     return;
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    check_export (fixture, kinds[i]);
+    check (fixture, kinds[i]);
+}
+
+static void
+share_export (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_export);
 }
 
 /* Makes the other process export a buffer, and imports it. */
@@ -418,10 +424,7 @@ check_import (TestFixture *fixture, GpuMemoryPoolKind kind)
 static void
 share_import (TestFixture *fixture)
 {
-  if (!is_expandable (fixture))
-    return;
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    check_import (fixture, kinds[i]);
+  for_each_kind (fixture, check_import);
 }
 
 /* A buffer over many chunks, some of which were moved, is one buffer in the other process. So is a
