@@ -401,8 +401,8 @@ stream_get_state (GpuNativeStream *native,
   _gpu_cuda_leave (entered);
 }
 
-/* Caller has entered the context. If the graph does not retain the object, the object is never freed:
- * its release would call @release, which reports that the graph was destroyed. */
+/* Caller has entered the context. If the graph does not retain the object, the object is never
+ * freed: its release would call @release, which reports that the graph was destroyed. */
 static gboolean
 retain_entered (CUstream         stream,
                 GDestroyNotify   release,
