@@ -161,10 +161,11 @@ static void *
 stream_main (void *data)
 {
   Stream *stream = data;
-  guint state = stream->id * 2654435761u | 1;
+  guint state;
 
   memory_open ();
   pthread_mutex_lock (&driver_lock);
+  state = stream->id * 2654435761u | 1;
   for (;;)
     {
       while (stream->ops.length == 0 && !stream->ends)
