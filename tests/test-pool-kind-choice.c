@@ -9,6 +9,8 @@
 #include "test-util.h"
 
 #define SIZE 100000
+/* Addresses for no pool */
+#define FEW (512 << 20)
 
 static gboolean
 is_of (TestFixture *fixture, const char *backend)
@@ -25,17 +27,17 @@ get_mapped_size (void)
   return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
 }
 
-/* Makes reservations of addresses fail: on the host by a limit of the address space, on the
+/* Makes reservations of addresses fail: on the host if they take more than @left bytes, on the
  * stand-in for CUDA by the fault @spec. Returns FALSE if the test can do neither. */
 static gboolean
-refuse_addresses (TestFixture *fixture, const char *spec)
+refuse_addresses (TestFixture *fixture, guint64 left, const char *spec)
 {
   if (is_of (fixture, "host"))
     {
       struct rlimit limit;
 
       g_assert_cmpint (getrlimit (RLIMIT_AS, &limit), ==, 0);
-      limit.rlim_cur = MIN (get_mapped_size () + (512 << 20), limit.rlim_max);
+      limit.rlim_cur = MIN (get_mapped_size () + left, limit.rlim_max);
       return setrlimit (RLIMIT_AS, &limit) == 0;
     }
 
@@ -74,6 +76,30 @@ check_works (TestFixture *fixture, GpuMemoryPool *pool)
   test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
 }
 
+/* If the process has too few addresses for twice the memory of the device, a pool takes fewer. */
+static void
+choice_fewer_addresses (TestFixture *fixture)
+{
+  const guint64 memory_size = gpu_device_get_memory_size (fixture->device);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+
+  if (!refuse_addresses (fixture, memory_size / 2 * 3, "cuMemAddressReserve:1:2"))
+    {
+      g_test_skip ("the test cannot make the driver refuse addresses");
+      return;
+    }
+
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_NONE,
+                              &error);
+  give_addresses (fixture);
+  g_assert_no_error (error);
+  check_works (fixture, pool);
+}
+
 /* An automatic pool has the best kind. If the driver cannot reserve addresses, the pool has the
  * second best kind, and the creation of an expandable pool fails. */
 static void
@@ -93,7 +119,7 @@ choice_no_addresses (TestFixture *fixture)
 
   g_assert_cmpint (test_get_number (best, "kind"), ==, GPU_MEMORY_POOL_EXPANDABLE);
 
-  if (!refuse_addresses (fixture, "cuMemAddressReserve:1:2:0"))
+  if (!refuse_addresses (fixture, FEW, "cuMemAddressReserve:1:2:0"))
     {
       g_test_skip ("the test cannot make the driver refuse addresses");
       return;
@@ -130,7 +156,7 @@ choice_device_lost (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
     return;
 
-  if (!refuse_addresses (fixture, "cuMemAddressReserve:1:700"))
+  if (!refuse_addresses (fixture, FEW, "cuMemAddressReserve:1:700"))
     {
       g_test_skip ("no call of the driver can be made to fail");
       return;
@@ -147,6 +173,7 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
+  test_add ("fewer-addresses", choice_fewer_addresses);
   test_add ("no-addresses", choice_no_addresses);
   test_add ("device-lost", choice_device_lost);
 

@@ -433,7 +433,8 @@ static const GpuPoolOps chunk_ops = {
 };
 
 /* Reserves a range of addresses that is twice as large as the memory of the device: chunks can then
- * be moved to unused addresses. Reserved addresses occupy no memory. */
+ * be moved to unused addresses. Reserved addresses occupy no memory. If the process is short of
+ * addresses, the range is as large as the memory. */
 static gboolean
 reserve (GpuPoolCore    *core,
          GpuPoolConfig  *config,
@@ -442,16 +443,27 @@ reserve (GpuPoolCore    *core,
   GpuNativeContext *context = core->context;
   const GpuVirtualOps *ops = context->backend->virtual_memory;
   guint64 total = context->devices[0]->memory_size;
+  GError *failure = NULL;
 
   if (!ops->get_granularity (context, &config->granularity, error))
     return FALSE;
 
-  config->range_size = (total + config->granularity - 1) / config->granularity
-                       * config->granularity * 2;
-  core->range = ops->reserve (context, config->range_size, error);
+  total = (total + config->granularity - 1) / config->granularity * config->granularity;
+  config->range_size = total * 2;
+  core->range = ops->reserve (context, config->range_size, &failure);
+
+  if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    {
+      g_clear_error (&failure);
+      config->range_size = total;
+      core->range = ops->reserve (context, config->range_size, &failure);
+    }
 
   if (core->range == NULL)
-    return FALSE;
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
 
   config->range_address = context->backend->memory->get_address (core->range);
 

@@ -411,6 +411,7 @@ struct _Memory
   MemoryKind    kind;
   guint         refs;
   gboolean      freed;
+  GList        *link;       /* (nullable): in the list of freed memory */
   guint64       address;
   guint64       size;
   guint64       id;

@@ -14,7 +14,10 @@
 
 #include "driver.h"
 
+/* The limits of the freed memory whose addresses are retained. Tools such as valgrind leave a
+ * program few addresses. */
 #define N_DEAD 2000
+#define DEAD_SIZE (G_GUINT64_CONSTANT (64) << 30)
 #define ALIGNMENT 512
 #define POISON_BYTE 0xcb
 #define POISON_SIZE 65536
@@ -35,6 +38,7 @@ const char *const memory_kinds[N_MEMORY_KINDS] = {
 static GPtrArray *table;            /* of Memory, live and freed, sorted by address */
 static GPtrArray *reservations;
 static GQueue dead = G_QUEUE_INIT;
+static guint64 dead_size;
 static guint64 last_id;
 static int key = -1;
 
@@ -140,6 +144,11 @@ forget (Memory *memory)
 {
   GPtrArray *array = memory->kind == MEMORY_RESERVED ? reservations : table;
 
+  if (memory->link != NULL)
+    {
+      g_queue_delete_link (&dead, memory->link);
+      dead_size -= memory->map_size;
+    }
   g_ptr_array_remove (array, memory);
   if (memory->map != NULL)
     munmap (memory->map, memory->map_size);
@@ -159,7 +168,6 @@ memory_add (Memory *memory)
 
       if (other->address + other->size <= memory->address)
         break;
-      g_queue_remove (&dead, other);
       forget (other);
     }
   g_ptr_array_insert (array, find_place (array, memory->address), memory);
@@ -395,8 +403,10 @@ memory_kill (Memory *memory)
       return;
     }
   g_queue_push_tail (&dead, memory);
-  if (dead.length > N_DEAD)
-    forget (g_queue_pop_head (&dead));
+  memory->link = dead.tail;
+  dead_size += memory->map_size;
+  while (dead.length > N_DEAD || dead_size > DEAD_SIZE)
+    forget (g_queue_peek_head (&dead));
 }
 
 gboolean
