@@ -116,6 +116,8 @@ dtype_refused (void)
       g_autofree char *quoted = g_strdup_printf ("'%s'", formats[i]);
 
       g_assert_null (gpu_dtype_new_from_format (formats[i], &error));
+      /* The message ends with the rest of the format, which is not past its end. */
+      g_assert_true (g_str_has_suffix (quoted, strrchr (error->message, ' ') + 2));
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, quoted);
     }
 

@@ -279,8 +279,10 @@ parse_shape (Parser *parser,
         }
       while (*parser->next == ',');
 
-      if (*parser->next++ != ')')
+      if (*parser->next != ')')
         return FALSE;
+
+      parser->next++;
     }
 
   return !g_ascii_isdigit (*parser->next) || parse_number (parser, &item->count);
