@@ -319,7 +319,8 @@ flush_to_heaps (GpuPool      *pool,
 {
   GpuPoolNode *evicted;
 
-  if (cache->n_unflushed++ % FLUSH_INTERVAL != 0 || cache->units == 0)
+  if (cache->n_unflushed++ % FLUSH_INTERVAL != 0
+      || __atomic_load_n (&cache->units, __ATOMIC_RELAXED) == 0)
     return FALSE;
 
   enter_stream_cache (pool, cache, key);
