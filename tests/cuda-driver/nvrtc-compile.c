@@ -40,6 +40,26 @@ add_all (GPtrArray         *arguments,
     g_ptr_array_add (arguments, g_strdup (*words));
 }
 
+/* Adds the lines of the source to which the log refers. NVRTC also quotes them. */
+static void
+quote_lines (nvrtcProgram self)
+{
+  g_auto (GStrv) lines = g_strsplit (self->source, "\n", -1);
+  g_auto (GStrv) messages = g_strsplit (self->log->str, "\n", -1);
+
+  g_string_truncate (self->log, 0);
+  for (guint i = 0; messages[i] != NULL; i++)
+    {
+      const char *number = g_str_has_prefix (messages[i], self->name)
+                           ? messages[i] + strlen (self->name) : "";
+      guint64 line = *number == ':' ? g_ascii_strtoull (number + 1, NULL, 10) : 0;
+
+      g_string_append_printf (self->log, "%s%s", messages[i], messages[i + 1] != NULL ? "\n" : "");
+      if (line > 0 && line <= g_strv_length (lines))
+        g_string_append_printf (self->log, "  %s\n", lines[line - 1]);
+    }
+}
+
 static gboolean
 run (nvrtcProgram  self,
      GPtrArray    *arguments,
@@ -49,7 +69,11 @@ run (nvrtcProgram  self,
   g_ptr_array_add (arguments, g_strdup ("-o"));
   g_ptr_array_add (arguments, g_strdup (output));
   g_ptr_array_add (arguments, g_strdup (input));
-  return compiler_run (arguments, self->log);
+  if (compiler_run (arguments, self->log))
+    return TRUE;
+
+  quote_lines (self);
+  return FALSE;
 }
 
 static GPtrArray *

@@ -41,6 +41,24 @@ check (nvrtcResult   result,
   return FALSE;
 }
 
+/* Removes the descriptions of kernels from the lines of the source that NVRTC quotes. They were not
+ * in the user's source. */
+static void
+hide_descriptions (char *log)
+{
+  char *start;
+
+  while ((start = strstr (log, " GPU_DESCRIBE (")) != NULL)
+    {
+      char *line_end = start + strcspn (start, "\n");
+      char *end = strstr (start, "\")");
+
+      end = end != NULL && end < line_end ? end + 2 : line_end;
+      memmove (start, end, strlen (end) + 1);
+      log = start;
+    }
+}
+
 /* Returns NULL if the log is empty. */
 static char *
 get_log (nvrtcProgram program)
@@ -57,6 +75,7 @@ get_log (nvrtcProgram program)
     return NULL;
 
   log = g_strstrip (g_utf8_make_valid (raw, -1));
+  hide_descriptions (log);
   if (*log == '\0')
     g_clear_pointer (&log, g_free);
 
