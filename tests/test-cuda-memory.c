@@ -495,7 +495,7 @@ free_in_child (GpuBuffer *buffer)
     {
       alarm (TEST_DEADLINE);
       g_object_unref (buffer);
-      _exit (0);
+      test_end_child (0);
     }
   g_assert_cmpint (waitpid (child, &status, 0), ==, child);
   g_assert_false (WIFSIGNALED (status));

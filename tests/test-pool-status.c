@@ -167,7 +167,7 @@ is_locked (const char *name)
   if (pid == 0)
     {
       file = open (name, O_RDONLY);
-      _exit (file >= 0 && fcntl (file, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK);
+      test_end_child (file >= 0 && fcntl (file, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK);
     }
   g_assert_cmpint (waitpid (pid, &status, 0), ==, pid);
 
@@ -494,7 +494,7 @@ write_locked (const char *name,
 
   if (new_file < 0 || fcntl (new_file, F_SETLK, &lock) != 0
       || write (new_file, FILE_TEXT, strlen (FILE_TEXT)) < 0 || rename (temporary, name) != 0)
-    _exit (1);
+    test_end_child (1);
   if (*file >= 0)
     close (*file);
   *file = new_file;
@@ -519,7 +519,7 @@ check_replaced_file (void)
     {
       while (getppid () == parent)
         write_locked (name, temporary, &file);
-      _exit (0);
+      test_end_child (0);
     }
   while (!g_file_test (name, G_FILE_TEST_EXISTS))
     g_usleep (1000);
@@ -549,7 +549,7 @@ check_temporary_file (void)
   const char *const files[] = { dead_file, live_file, other_file };
 
   if (dead == 0)
-    _exit (0);
+    test_end_child (0);
   g_assert_cmpint (waitpid (dead, NULL, 0), ==, dead);
   g_assert_cmpint (g_mkdir_with_parents (folder, 0700), ==, 0);
   for (guint i = 0; i < G_N_ELEMENTS (files); i++)

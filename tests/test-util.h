@@ -139,6 +139,9 @@ void          test_same_memory    (TestFixture   *fixture,
                                    GpuBuffer     *from,
                                    gsize          from_offset);
 
+/* Ends a child process that was forked, with an exit status up to 9. */
+void          test_end_child      (int            status) G_GNUC_NORETURN;
+
 /* Iterates the thread's GMainContext until *@done is TRUE. Fails after TEST_DEADLINE. */
 void          test_wait_until     (gboolean      *done);
 /* test_take_result() is a GAsyncReadyCallback that stores the result in a GAsyncResult **.

@@ -831,7 +831,7 @@ virtual_forked_child (TestFixture *fixture)
   if (child == 0)
     {
       alarm (TEST_DEADLINE);
-      _exit (use_after_fork (&range, one));
+      test_end_child (use_after_fork (&range, one));
     }
   g_assert_cmpint (waitpid (child, &status, 0), ==, child);
   g_assert_false (WIFSIGNALED (status));
