@@ -59,11 +59,13 @@ def make_cupy():
             return self.functions[0](size, 0)
 
     def set_allocator(malloc):
-        cupy.malloc, cupy.free = malloc, malloc.__self__.functions[1]
+        cupy.malloc = malloc
+        cupy.free = malloc.__self__.functions[1] if malloc else None
     cuda = make_module("cupy.cuda", PythonFunctionAllocator=PythonFunctionAllocator,
-                       set_allocator=set_allocator, get_current_stream=lambda: cupy.current,
+                       set_allocator=set_allocator, get_allocator=lambda: cupy.malloc,
+                       get_current_stream=lambda: cupy.current,
                        memory=types.SimpleNamespace(OutOfMemoryError=CupyError))
-    cupy = make_module("cupy", cuda=cuda, current=CupyStream())
+    cupy = make_module("cupy", cuda=cuda, current=CupyStream(), malloc=None)
     return cupy
 
 
@@ -83,9 +85,9 @@ def make_numba():
 
     def set_memory_manager(manager):
         assert manager(context=None).interface_version == 1        # as Numba does
-        cuda.manager = manager
+        cuda.manager = driver._memory_manager = manager
     driver = make_module("numba.cuda.cudadrv.driver", CudaAPIError=CudaAPIError,
-                         USE_NV_BINDING=False)
+                         USE_NV_BINDING=False, _memory_manager=None)
     cudadrv = make_module("numba.cuda.cudadrv", driver=driver)
     cuda = make_module("numba.cuda", HostOnlyCUDAMemoryManager=Manager, MemoryPointer=MemoryPointer,
                        set_memory_manager=set_memory_manager, cudadrv=cudadrv,
@@ -101,6 +103,7 @@ def make_rmm():
 
     mr = types.SimpleNamespace(CallbackMemoryResource=CallbackMemoryResource, resources={})
     mr.set_per_device_resource = mr.resources.__setitem__
+    mr.get_per_device_resource = mr.resources.get
     return make_module("rmm", mr=mr)
 
 
@@ -124,7 +127,7 @@ def make_cuda_core():
     devices = {}
 
     def get_device(ordinal):
-        return devices.setdefault(ordinal, types.SimpleNamespace())
+        return devices.setdefault(ordinal, types.SimpleNamespace(memory_resource=None))
     utils = make_module("cuda.core._utils.cuda_utils", CUDAError=CUDAError)
     make_module("cuda.core._utils", cuda_utils=utils)
     core = make_module("cuda.core", MemoryResource=MemoryResource, Buffer=Buffer, Device=get_device,
@@ -169,11 +172,13 @@ def case_lone():
     installed = allocators.install()
     equal(installed.libraries, ())
     assert not {"torch", "cupy", "numba", "rmm", "cuda"} & set(sys.modules)
-    with raises(ValueError, "jax"):
+    with raises(ValueError, "install()", "jax"):
         allocators.install(libraries=("jax",))
     for name in (("cupy",), "cupy"):
-        with raises(ImportError, "cupy"):
+        with raises(ImportError, "install()", "the library cupy cannot be imported"):
             allocators.install(libraries=name)
+    with raises(ImportError, "torch_mem_pool()", "the library torch"):
+        allocators.torch_mem_pool()
     assert allocators.install().pool is installed.pool
     from gi.repository import Gpu
     with raises(ValueError, "already has a pool"):
@@ -191,8 +196,110 @@ def case_lone():
     address = pool.alloc(1000, 0)
     equal(installed.statistics["active-bytes"], 1000)
     pool.free(address, 0)
-    with raises(ValueError, "is not memory"):
+    with raises(ValueError, "is not the start of memory"):
         pool.free(address, 0)
+
+
+def case_wrong_values():
+    """Errors name the call, the argument and the value. None of them has an effect."""
+    import gpumem.allocators as allocators
+    for options, kind, *words in (
+            ({"device": "cuda:0"}, TypeError, "device", "whole number", "'cuda:0'"),
+            ({"device": True}, TypeError, "device", "True"),
+            ({"device": -1}, ValueError, "device", "0 to 63", "-1"),
+            ({"device": 64}, ValueError, "device", "64"),
+            ({"device": 63}, RuntimeError, "cuda:63"),
+            ({"limit": "8G"}, TypeError, "limit", "'8G'"),
+            ({"limit": 1.5}, TypeError, "limit", "1.5"),
+            ({"limit": -1}, ValueError, "limit", "-1"),
+            ({"limit": 1 << 64}, ValueError, "limit", str(1 << 64)),
+            ({"libraries": 5}, TypeError, "libraries", "5"),
+            ({"libraries": (5,)}, ValueError, "library", "5")):
+        with raises(kind, "gpumem.allocators.install()", *words):
+            allocators.install(**options)
+    assert not allocators._load().gpumem_allocators_has_pool(0)
+    installed, other = allocators.install(limit=8 * MIB), allocators.install()
+    equal((installed.limit, other.limit), (8 * MIB, 8 * MIB))
+    other.limit = 4 * MIB
+    equal((installed.limit, installed.pool.limit), (4 * MIB, 4 * MIB))
+    for value, kind in ((-1, ValueError), ("x", TypeError), (None, TypeError)):
+        with raises(kind, "Installed.limit", repr(value)):
+            installed.limit = value
+    with raises(ValueError, "Installed.trim()", "-5"):
+        installed.trim(-5)
+    pool = allocators.DevicePool(0)
+    for call, kind, *words in (
+            (lambda: allocators.DevicePool(None), TypeError, "DevicePool()", "None"),
+            (lambda: pool.alloc(-1, 0), ValueError, "alloc()", "size", "-1"),
+            (lambda: pool.alloc(1.5, 0), TypeError, "alloc()", "size", "1.5"),
+            (lambda: pool.alloc(1, "s"), TypeError, "alloc()", "stream", "'s'"),
+            (lambda: pool.free(None, 0), TypeError, "free()", "address", "None"),
+            (lambda: pool.free(64, 0), ValueError, "free()", "0x40", "cuda:0"),
+            (lambda: pool.end_stream("s"), TypeError, "end_stream()", "'s'")):
+        with raises(kind, "gpumem.allocators.DevicePool", *words):
+            call()
+    equal((installed.limit, installed.statistics["n-allocs"]), (4 * MIB, 0))
+
+
+def case_failed():
+    """After a failure, the libraries, the pool and its limit are as before."""
+    import gpumem.allocators as allocators
+    from gi.repository import Gpu
+    cupy, cuda, rmm, core, torch = make_cupy(), make_numba(), make_rmm(), make_cuda_core(), \
+        make_torch(is_late=True)
+    torch.__version__ = "2.99"
+    numba = sys.modules["numba.cuda.cudadrv.driver"]
+
+    def get_state():
+        return (cupy.malloc, numba._memory_manager, rmm.mr.resources.get(0),
+                core.Device(0).memory_resource)
+    equal(get_state(), (None,) * 4)
+    pool = Gpu.MemoryPool(Gpu.Context(Gpu.Device.find("cuda:0")))
+    pool.limit = 3 * MIB
+    for given in (None, pool):
+        with raises(RuntimeError, "install()", "torch 2.99", "cuda:0", "torch_mem_pool()"):
+            allocators.install(pool=given, limit=MIB)
+        equal(get_state(), (None,) * 4)
+        assert not allocators._load().gpumem_allocators_has_pool(0)
+    equal(pool.limit, 3 * MIB)
+    torch.cuda.MemPool = None
+    with raises(TypeError):
+        allocators.torch_mem_pool(pool)
+    assert not allocators._load().gpumem_allocators_has_pool(0)
+    del rmm.mr.set_per_device_resource
+    with raises(RuntimeError, "library rmm", "set_per_device_resource"):
+        allocators.install(libraries=("cupy", "numba", "rmm"))
+    equal(get_state(), (None,) * 4)
+
+    # A pool whose memory is in use stays
+    installed = allocators.install(pool=pool, libraries="cupy", limit=2 * MIB)
+    assert installed.pool is pool
+    before = get_state()
+    with raises(RuntimeError, "torch"):
+        allocators.install(libraries=("torch", "cupy", "numba"), limit=MIB)
+    equal((get_state(), installed.limit), (before, 2 * MIB))
+    address = cupy.malloc(1000)
+    equal(pool.active_bytes, 1000)
+    cupy.free(address, 0)
+    assert cuda.manager is not None
+
+
+def case_failed_in_use():
+    """A pool stays if another thread allocates from it before install() fails."""
+    import gpumem.allocators as allocators
+    torch = make_torch()
+    addresses = []
+
+    def fail(allocator):
+        addresses.append(allocators.DevicePool(0).alloc(1000, 0))
+        raise RuntimeError("late")
+    torch.cuda.memory.change_current_allocator = fail
+    with raises(RuntimeError, "late"):
+        allocators.install(limit=4 * MIB)
+    installed = allocators.install(libraries=())
+    equal((installed.limit, installed.pool.active_bytes), (0, 1000))
+    allocators.DevicePool(0).free(addresses[0], 0)
+    equal(installed.pool.active_bytes, 0)
 
 
 def case_own_pool():

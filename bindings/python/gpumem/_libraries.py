@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""An adaptor for each library. A library is only imported when its adaptor is called."""
+"""An adaptor for each library. A library is only imported when its adaptor is called. Adaptors
+return a function that undoes their work."""
 
 import ctypes
+import importlib
 import inspect
 import sys
 import threading
@@ -27,6 +29,36 @@ MODULES = {"torch": ("torch",), "cupy": ("cupy",), "numba": ("numba.cuda",), "rm
 
 def is_imported(name):
     return any(module in sys.modules for module in MODULES[name])
+
+
+def import_library(name, function="install"):
+    error = None
+    for module in MODULES[name]:
+        try:
+            return importlib.import_module(module)
+        except Exception as failure:
+            error = failure if error is None else error
+    raise ImportError(f"gpumem.allocators.{function}(): the library {name} cannot be imported: "
+                      f"{type(error).__name__}: {error}", name=name) from error
+
+
+def install(names, path, device):
+    """Puts all libraries on the pool, or none of them."""
+    undo = []
+    name = None
+    try:
+        # PyTorch comes last: it accepts one allocator only
+        for name in sorted(names, key="torch".__eq__):
+            undo.append(ADAPTORS[name](path, device))
+    except BaseException as error:
+        for function in reversed(undo):
+            function()
+        if not isinstance(error, Exception):
+            raise
+        version = getattr(sys.modules.get(MODULES[name][0].partition(".")[0]), "__version__", "")
+        raise RuntimeError(f"gpumem.allocators.install(): the library {name} {version}".rstrip()
+                           + f" does not accept the pool of cuda:{device}: "
+                           f"{type(error).__name__}: {error}") from error
 
 
 def _get_pool(device):
@@ -118,14 +150,15 @@ def install_torch(path, device):
     import torch
 
     if _torch_allocator is not None:
-        return
+        return None
     allocator = _make_torch_allocator(path)
     try:
         torch.cuda.memory.change_current_allocator(allocator)
     except RuntimeError as error:
         raise RuntimeError("PyTorch has allocated CUDA memory already: call install() earlier, or "
-                           "use torch_mem_pool()") from error
+                           f"use torch_mem_pool() ({error})") from error
     _torch_allocator = allocator
+    return None
 
 
 def make_mem_pool(path):
@@ -157,7 +190,9 @@ def install_cupy(path, device):
     def free(address, ordinal):
         get_blocks(ordinal).free(address)
 
+    before = cupy.cuda.get_allocator()
     cupy.cuda.set_allocator(cupy.cuda.PythonFunctionAllocator(malloc, free).malloc)
+    return lambda: cupy.cuda.set_allocator(before)
 
 
 def _make_cupy_error(cupy, size, ordinal):
@@ -221,7 +256,10 @@ def install_numba(path, device):
         def get_ipc_handle(self, memory):
             raise NotImplementedError("memory of a pool is not shared with other processes")
 
+    driver = cuda.cudadrv.driver
+    before = getattr(driver, "_memory_manager", None)       # Numba has no public getter
     cuda.set_memory_manager(Manager)
+    return lambda: setattr(driver, "_memory_manager", before)
 
 
 # --- RMM ----------------------------------------------------------------------------------------
@@ -239,7 +277,9 @@ def install_rmm(path, device):
         if address:
             pool.free(address, _to_handle(stream))
 
+    before = rmm.mr.get_per_device_resource(device)
     rmm.mr.set_per_device_resource(device, rmm.mr.CallbackMemoryResource(allocate, deallocate))
+    return lambda: rmm.mr.set_per_device_resource(device, before)
 
 
 # --- cuda.core ----------------------------------------------------------------------------------
@@ -299,7 +339,10 @@ def install_cuda_core(path, device):
         def device_id(self):
             return device
 
-    core.Device(device).memory_resource = Resource()
+    owner = core.Device(device)
+    before = owner.memory_resource
+    owner.memory_resource = Resource()
+    return lambda: setattr(owner, "memory_resource", before)
 
 
 ADAPTORS = {"torch": install_torch, "cupy": install_cupy, "numba": install_numba,
