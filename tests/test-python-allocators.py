@@ -370,6 +370,11 @@ def case_rmm():
         resource.allocate(6 * MIB, stream)
     resource.deallocate(address, 6 * MIB, stream)
     resource.deallocate(0, 0, stream)
+    for wrong, *words in (("s", "'s'"),
+                          (types.SimpleNamespace(__cuda_stream__=(1, 0)), "version 0", "(1, 0)"),
+                          (types.SimpleNamespace(__cuda_stream__=5), "SimpleNamespace", "5")):
+        with raises(TypeError, "stream", *words):
+            resource.allocate(100, wrong)
     equal(installed.statistics["active-bytes"], 0)
 
 

@@ -158,5 +158,143 @@ def test_wrong(fixture):
         pool.alloc_buffer(100, "stream")
 
 
+class Protocol:
+    """A stream whose protocol is faulty."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def __cuda_stream__(self):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+def test_faulty_streams(fixture):
+    """Errors name the argument, the type of the object and the fault, on every back end."""
+    buffer = fixture.buffer(64)
+    for found, *words in ((None, "None"), (5, "not 5"), ((0,), "(0,)"), ((0, 1, 2), "(0, 1, 2)"),
+                          (("0", 1), "version '0'"), ((0, "x"), "handle", "'x'"),
+                          ((0, -1), "handle", "-1"), ((0, 1 << 64), "handle", str(1 << 64)),
+                          ((0, 1.5), "handle", "1.5"), (KeyError("gone"), "KeyError", "gone")):
+        with raises(TypeError, "stream is a Protocol, whose __cuda_stream__()", *words):
+            buffer.fill(b"a", stream=Protocol(found))
+    with raises(TypeError, "stream is a SimpleNamespace, whose cuda_stream", "'x'"):
+        buffer.fill(b"a", stream=SimpleNamespace(cuda_stream="x"))
+
+
+def test_faulty_interfaces(fixture):
+    """Errors name the argument, the type of the object and the fault."""
+    need_cuda(fixture)
+    need_numpy()
+    stream = fixture.stream
+    array = Gpu.Array.from_numpy(fixture.context, np.arange(N, dtype=np.float32))
+    kernel = fixture.program().get_kernel("triple")
+    right = array.__cuda_array_interface__
+    calls = (("destination", lambda value: stream.fill(value, b"a")),
+             ("destination", lambda value: stream.copy(value, array)),
+             ("source", lambda value: stream.copy(array, value)),
+             ("source", lambda value: stream.read(value)),
+             ("data", lambda value: Gpu.Array.from_cuda_array_interface(fixture.context, value)),
+             ("argument 0 (numbers) of kernel triple",
+              lambda value: kernel(stream, N, None, value)))
+    for changes, word in (({"shape": None}, "shape"), ({"shape": (-1,)}, "(-1,)"),
+                          ({"shape": (2.5,)}, "2.5"), ({"strides": (4, 4)}, "(4, 4)"),
+                          ({"strides": 4}, "strides"), ({"typestr": 5}, "typestr"),
+                          ({"typestr": "f"}, "'f'"), ({"data": 5}, "not 5"),
+                          ({"data": ("x", False)}, "'x'"), ({"data": (0, False)}, "address 0"),
+                          ({"stream": "x"}, "'x'"), ({"stream": -5}, "-5"),
+                          *((key, f"no '{key}'") for key in ("shape", "typestr", "data"))):
+        if isinstance(changes, str):
+            interface = {key: value for key, value in right.items() if key != changes}
+        else:
+            interface = dict(right, **changes)
+        value = SimpleNamespace(__cuda_array_interface__=interface)
+        for name, call in calls:
+            with raises(ValueError, f"{name} is a SimpleNamespace, whose __cuda_array_interface__",
+                        word):
+                call(value)
+    for name, call in calls:
+        with raises(TypeError, f"{name} is a SimpleNamespace, whose", "a dictionary", "not 5"):
+            call(SimpleNamespace(__cuda_array_interface__=5))
+    with raises(TypeError, "data", "'int'"):
+        Gpu.Array.from_cuda_array_interface(fixture.context, 5)
+    equal(array.to_numpy().tolist(), list(range(N)))
+
+
+class Exporter:
+    """An array of another library whose DLPack methods return what the test wants."""
+
+    def __init__(self, device, capsule):
+        self.device, self.capsule = device, capsule
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **keywords):
+        return self.capsule
+
+
+def test_faulty_dlpack(fixture):
+    """Errors name the argument, the type of the object and the fault."""
+    own = Gpu.Array.zeros(fixture.context, 4).__dlpack_device__()
+    kernel = fixture.program().get_kernel("triple")
+    calls = (("data", lambda value: Gpu.Array.from_dlpack(value, fixture.context)),
+             ("argument 0 (numbers) of kernel triple",
+              lambda value: kernel(fixture.stream, 4, None, value)))
+    for name, call in calls:
+        for device in (5, None, (1,), ("x", 0), (1.5, 0)):
+            with raises(TypeError, f"{name} is a Exporter, whose __dlpack_device__()",
+                        repr(device)):
+                call(Exporter(device, None))
+        for capsule in (None, 5, "dltensor"):
+            with raises(TypeError, f"{name} is a Exporter, whose __dlpack__()", repr(capsule)):
+                call(Exporter(own, capsule))
+        with raises(TypeError, f"{name} is a SimpleNamespace, whose __dlpack__()",
+                    "__dlpack_device__()"):
+            call(SimpleNamespace(__dlpack__=lambda **keywords: None))
+    array = Gpu.Array.zeros(fixture.context, 4)
+    for call, words in ((lambda: Gpu.Array.from_dlpack(array, "host"), ("context", "'host'")),
+                        (lambda: Gpu.Array.from_dlpack(array, device=5), ("device", "not 5")),
+                        (lambda: Gpu.Array.from_dlpack(array, device=(1, 2, 3)), ("device",)),
+                        (lambda: Gpu.Array.from_dlpack(array, device=("x", 0)), ("device", "'x'")),
+                        (lambda: Gpu.Array.from_dlpack(5), ("data", "'int'"))):
+        with raises(TypeError, *words):
+            call()
+
+
+def test_dlpack_stream(fixture):
+    """The stream of a consumer may be an object of its library."""
+    array = Gpu.Array.zeros(fixture.context, 4)
+    array.__dlpack__(stream=Gpu.Stream(fixture.context))
+    for wrong, *words in (("x", "'x'"), (1.5, "1.5"), (True, "True"), (object(), "object"),
+                          (Protocol(5), "Protocol", "5")):
+        with raises(TypeError, "stream", *words):
+            array.__dlpack__(stream=wrong)
+    for wrong in (-2, 1 << 64):
+        with raises(ValueError, "stream", str(wrong)):
+            array.__dlpack__(stream=wrong)
+    if fixture.device.backend != "cuda":
+        with raises(TypeError, "stream is a Protocol", fixture.device.id):
+            array.__dlpack__(stream=Protocol((0, 0)))
+        return
+    need_numpy()
+    stream = Gpu.Stream(fixture.context)
+    for foreign in (Foreign(stream), Torch(stream), Old(stream)):
+        array.fill(7)
+        capsule = array.__dlpack__(stream=foreign)
+        got = Gpu.Array.from_dlpack(capsule, fixture.context, stream=foreign)
+        equal(got.to_numpy(stream=stream).tolist(), [7] * 4)
+    # The stream waits for the work on the array
+    gate = fixture.gate(fixture.stream, must_hold=False)
+    array.fill(9, stream=fixture.stream)
+    array.__dlpack__(stream=Foreign(stream))
+    event = stream.record(Gpu.EventFlags.NONE)
+    assert not gate.holds or event.query() != Gpu.EventStatus.COMPLETE
+    gate.complete()
+    stream.synchronize()
+    equal(array.to_numpy().tolist(), [9] * 4)
+
+
 if __name__ == "__main__":
     raise SystemExit(main(globals()))

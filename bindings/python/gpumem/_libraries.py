@@ -74,13 +74,21 @@ def _to_handle(stream):
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        return int((protocol() if callable(protocol) else protocol)[1])
+        found = protocol() if callable(protocol) else protocol
+        try:
+            version, handle = found
+            if version == 0:
+                return int(handle)
+        except (TypeError, ValueError):
+            pass
+        raise TypeError(f"stream is a {type(stream).__name__}, whose __cuda_stream__() must return "
+                        f"the version 0 and a handle, not {found!r}")
     for name in ("ptr", "cuda_stream", "handle", "value"):
         value = getattr(stream, name, None)
         if value is not None:
             value = value() if callable(value) else value
             return int(getattr(value, "value", value) or 0)
-    raise TypeError(f"{type(stream).__name__} is not a CUDA stream")
+    raise TypeError(f"stream must be a CUDA stream or its handle, not {stream!r}")
 
 
 class Streams:

@@ -12,6 +12,9 @@ class _SupportsArrayInterface(Protocol):
     @property
     def __array_interface__(self) -> _Dictionary: ...
 
+class _SupportsCudaStream(Protocol):
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+
 class _SupportsCudaArray(Protocol):
     @property
     def __cuda_array_interface__(self) -> _Dictionary: ...
@@ -105,7 +108,7 @@ PARAMETERS_OF = {
     "Array.__contains__.value": "object",
     "Array.__dlpack__.dl_device": "tuple[int, int] | None",
     "Array.__dlpack__.max_version": "tuple[int, int] | None",
-    "Array.__dlpack__.stream": "int | Stream | None",
+    "Array.__dlpack__.stream": "int | Stream | _SupportsCudaStream | None",
     "Array.__getitem__.key": "_Key",
     "Array.__setitem__.key": "_Key",
     "Array.__setitem__.value": "_ArrayLike | Array",

@@ -1345,18 +1345,19 @@ class Stream(AsyncStream, Gpu.Stream):
                 return True
             exported.release()
         data = to_glib_bytes(data, copy)
-        destination, offset, _ = to_range(destination, offset, data.get_size(), self)
+        destination, offset, _ = to_range(destination, offset, data.get_size(), self,
+                                          "destination")
         return Gpu.Stream.write(self, destination, offset, data)
 
     def read(self, source, offset=0, size=None):
         """Enqueues a read. Returns a GLib.Bytes that is valid once the stream has completed the
         read."""
-        return self.read_bytes(*to_range(source, offset, size, self))
+        return self.read_bytes(*to_range(source, offset, size, self, "source"))
 
     def fill(self, destination, pattern, offset=0, size=None):
         """Fills memory with a repeated pattern: a NumPy scalar, a bytes-like object or an int of
         one byte."""
-        return Gpu.Stream.fill(self, *to_range(destination, offset, size, self),
+        return Gpu.Stream.fill(self, *to_range(destination, offset, size, self, "destination"),
                                to_pattern(pattern))
 
     def copy(self, destination, source, size=None, destination_offset=0, source_offset=0):
@@ -1364,9 +1365,9 @@ class Stream(AsyncStream, Gpu.Stream):
         accept a contiguous Gpu.Array, an array over memory, or a part of such an array, and then
         use its bytes in the memory: see Gpu.memory_of(). Gpu.Array.copy_to_device() copies
         elements."""
-        source, source_offset, size = to_range(source, source_offset, size, self)
+        source, source_offset, size = to_range(source, source_offset, size, self, "source")
         destination, destination_offset, size = to_range(destination, destination_offset, size,
-                                                         self)
+                                                         self, "destination")
         return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset, size)
 
     def copy_region(self, destination, source, extent, destination_layout=None,
@@ -1384,7 +1385,7 @@ class Stream(AsyncStream, Gpu.Stream):
         exported = Exported(target, writable=True)
         size = exported.size
         data = hold(exported)
-        Gpu.Stream.read_into(self, *to_range(source, offset, size, self)[:2], data)
+        Gpu.Stream.read_into(self, *to_range(source, offset, size, self, "source")[:2], data)
         return size
 
     def write_region(self, destination, data, extent, destination_layout=None, data_layout=None,

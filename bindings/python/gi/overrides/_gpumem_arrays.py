@@ -102,13 +102,13 @@ def is_over_memory(array):
     return _exported_under(array) is not None
 
 
-def _locate(array, stream=None):
+def _locate(array, stream=None, name="memory"):
     """Returns the memory under an array, and the offset and size of the array in it. With a CUDA
     stream, the array may be of another library."""
     is_ours = isinstance(array, Gpu.Array)
     exported = None if is_ours else _exported_under(array)
     if exported is None and not is_ours and isinstance(stream, Gpu.Stream):
-        foreign = import_foreign(stream.get_context(), array)
+        foreign = import_foreign(stream.get_context(), array, name)
         is_ours, array = foreign is not None, array if foreign is None else foreign
     if exported is None and not is_ours:
         raise TypeError("Gpu.Memory, a Gpu.Array or an array over Gpu memory is required, not "
@@ -142,17 +142,17 @@ def memory_of(array):
     return Gpu.Buffer.new_for_memory(memory, offset, size)
 
 
-def to_range(value, offset, size=None, stream=None):
+def to_range(value, offset, size=None, stream=None, name="memory"):
     """Returns (memory, offset, size) for a range of memory or of an array over memory. Without a
     size, the range reaches to the end. With a stream, also accepts CUDA arrays of other
-    libraries."""
+    libraries. name is the argument, for errors of such an array."""
     if type(offset) is not int:
         offset = to_index(offset, "offset")
     if size is not None and type(size) is not int:
         size = to_index(size, "size")
     if isinstance(value, Gpu.Memory):
         return value, offset, max(value.get_size() - offset, 0) if size is None else size
-    memory, start, length = _locate(value, stream)
+    memory, start, length = _locate(value, stream, name)
     rest = length - offset
     if offset < 0 or rest < 0 or size is not None and size > rest:
         raise ValueError(f"{'' if size is None else f'{size} bytes at '}offset {offset} reach past "

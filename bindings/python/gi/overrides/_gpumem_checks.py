@@ -19,6 +19,7 @@ from ..module import get_introspection_module
 from ._gpumem_callbacks import Handler, run
 from ._gpumem_names import GENERATED, to_python
 from ._gpumem_native import fast
+from ._gpumem_protocols import find_stream_handle
 
 Gpu = get_introspection_module("Gpu")
 
@@ -91,25 +92,12 @@ def describe(value):
     return reprlib.repr(value)
 
 
-def _find_handle(value, name):
-    """Returns the handle of a stream of another CUDA library, or None. Streams of older versions of
-    PyTorch only have the attribute cuda_stream."""
-    protocol = getattr(value, "__cuda_stream__", None)
-    if protocol is None:
-        return getattr(value, "cuda_stream", None)
-    # An attribute in older versions of cuda.core
-    version, handle = protocol() if callable(protocol) else protocol
-    if version != 0:
-        raise TypeError(f"{name} has version {version} of __cuda_stream__(), not 0")
-    return handle
-
-
 def to_stream(value, name, others):
     """Returns a Gpu.Stream for a stream of another library, which has __cuda_stream__(). others are
     the other arguments, one of which has the context. Leaves anything else to PyGObject."""
     if isinstance(value, Gpu.Stream):
         return value
-    found = _find_handle(value, name)
+    found = find_stream_handle(value, name)
     if found is None:
         return value
     for other in others:
@@ -122,7 +110,7 @@ def to_stream(value, name, others):
     if context.device.backend != "cuda":
         raise TypeError(f"{name} is a {type(value).__name__}, a CUDA stream, but the context is "
                         f"of {context.device.id}")
-    return Gpu.Stream.new_wrapped(context, int(found), Gpu.WrapMode.BORROW)
+    return Gpu.Stream.new_wrapped(context, found, Gpu.WrapMode.BORROW)
 
 
 def get_stream(stream, context):

@@ -11,7 +11,8 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem import _get_await_context, run_interruptible
-from ._gpumem_checks import get_stream
+from ._gpumem_checks import get_stream, to_index, to_stream
+from ._gpumem_protocols import Interface, read_dlpack_device, request_capsule
 
 Gpu = get_introspection_module("Gpu")
 
@@ -82,10 +83,28 @@ def _default_device(context):
     return kind, int(number) if kind != CPU and number.isdigit() else 0
 
 
+def _to_consumer(context, stream):
+    """Returns the stream of a consumer as None, a number or a Gpu.Stream. The stream may be an
+    object of another library, with __cuda_stream__()."""
+    if stream is None or isinstance(stream, Gpu.Stream):
+        return stream
+    if isinstance(stream, int) or hasattr(stream, "__index__"):
+        number = to_index(stream, "stream")
+        if -1 <= number < 1 << 64:
+            return number
+        raise ValueError(f"stream must be -1 to {(1 << 64) - 1}, not {number}")
+    found = to_stream(stream, "stream", (context,))
+    if not isinstance(found, Gpu.Stream):
+        raise TypeError("stream must be None, a number, a Gpu.Stream or an object with "
+                        f"__cuda_stream__(), not {stream!r}")
+    return found
+
+
 def _wait_on(array, stream):
     """Makes a stream wait for the work on an array. The stream is a Gpu.Stream, or the number that
     DLPack and the CUDA Array Interface use for a CUDA stream. Without a stream the caller waits."""
     is_cuda = array.context.get_device().get_backend() == "cuda"
+    stream = _to_consumer(array.context, stream)
     if stream is None or isinstance(stream, int) and not is_cuda:
         array.context.synchronize()
         return
@@ -163,12 +182,18 @@ def _find_context(kind, number):
 
 def _to_context(context, device):
     """Returns the context for a device, which is a Gpu.Device, a name or a DLPack device."""
+    if context is not None and not isinstance(context, Gpu.Context):
+        raise TypeError(f"context must be a Gpu.Context or None, not {context!r}; a device is the "
+                        "argument device")
     if device is None:
         return context
     if context is not None:
         raise ValueError("a context already has a device: pass only one of context and device")
-    if isinstance(device, tuple):
-        return _find_context(*map(int, device))
+    if isinstance(device, tuple) and len(device) == 2:
+        return _find_context(*(to_index(number, "device") for number in device))
+    if not isinstance(device, (Gpu.Device, str)):
+        raise TypeError("device must be a Gpu.Device, a name or a type and number of DLPack, not "
+                        f"{device!r}")
     return Gpu.Context.new(device if isinstance(device, Gpu.Device) else Gpu.Device.find(device),
                            Gpu.ContextFlags.NONE)
 
@@ -253,12 +278,13 @@ class DLPackMethods:
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """Returns a capsule for from_dlpack() of another library. On CUDA the stream of that
         library waits for the work on the array: 1 is the legacy default stream, 2 the per-thread
-        default stream, -1 skips the wait, and any other number is the handle of a stream. Without a
-        stream, and for host memory, the caller waits. For dl_device=(1, 0), the call waits for the
-        work on the array, and exports memory that the host may access at any time without a copy:
-        host memory, fine-grained shared memory, and managed memory of CUDA devices that access it
-        at the same time as the host. Elements in other memory are copied to the host; copy=False
-        raises BufferError instead."""
+        default stream, -1 skips the wait, and any other number is the handle of a stream. An object
+        with __cuda_stream__() is accepted in place of the number. Without a stream, and for host
+        memory, the caller waits. For dl_device=(1, 0), the call waits for the work on the array,
+        and exports memory that the host may access at any time without a copy: host memory,
+        fine-grained shared memory, and managed memory of CUDA devices that access it at the same
+        time as the host. Elements in other memory are copied to the host; copy=False raises
+        BufferError instead."""
         array, is_copied = self, bool(copy)
         if copy not in (None, True, False):
             raise ValueError(f"copy must be None, True or False, not {copy!r}")
@@ -272,7 +298,7 @@ class DLPackMethods:
                 stream = -1
             elif copy:
                 array = self.copy()
-            if stream != -1:
+            if type(stream) is not int or stream != -1:
                 _wait_on(array, stream)
             tensor = Gpu.Array.to_dlpack(array, versioned, is_copied)
         except GLib.Error as error:
@@ -292,21 +318,22 @@ class DLPackMethods:
         Without a context, this method creates a context for the given device (a Gpu.Device, a name
         or a DLPack device) or, without a device, for the device of the memory. Capsules and OpenCL
         memory need a context."""
+        is_capsule = type(data).__name__ == "PyCapsule"
+        if not is_capsule and not hasattr(data, "__dlpack__"):
+            raise TypeError("data must have __dlpack__() or be a capsule, not "
+                            f"{type(data).__name__!r}")
         context = _to_context(context, device)
-        if not hasattr(data, "__dlpack__"):
-            if type(data).__name__ != "PyCapsule":
-                raise TypeError("the first argument must have __dlpack__() or be a capsule, "
-                                f"not {type(data).__name__!r}")
+        if is_capsule:
             if context is None:
                 raise ValueError("a capsule does not name its context: pass a context")
             return _import(context, data, stream)
-        kind, number = map(int, data.__dlpack_device__())
+        kind, number = read_dlpack_device(data, "data")
         if context is None:
             context = _find_context(kind, number)
         if can_access(context, kind, number):
             asked = _get_handle(context, stream) if kind in (CUDA, CUDA_MANAGED) else None
             try:
-                capsule = _request_capsule(data, asked)
+                capsule = request_capsule(data, asked, "data")
             except (BufferError, TypeError):
                 if copy is False or kind != CPU or not hasattr(data, "__array__"):
                     raise
@@ -358,11 +385,16 @@ class DLPackMethods:
         """Returns an array over CUDA memory of another library. The stream, or else the default
         stream, waits for the work on the stream that the interface names. If the interface says
         that the array is read-only, all work of this library that writes it fails."""
-        interface = data.__cuda_array_interface__
-        if 0 in interface["shape"]:
-            return cls.empty(context, tuple(interface["shape"]), _to_cuda_dtype(interface))
-        array = _wrap_interface(context, data, interface)
-        _order(array, interface.get("stream"), get_stream(stream, context))
+        interface = getattr(data, "__cuda_array_interface__", None)
+        if interface is None:
+            raise TypeError("data must have __cuda_array_interface__, unlike a "
+                            f"{type(data).__name__!r}")
+        own = get_stream(stream, context)
+        with Interface(data, interface, "data"):
+            if 0 in interface["shape"]:
+                return cls.empty(context, tuple(interface["shape"]), _to_cuda_dtype(interface))
+            array = _wrap_interface(context, data, interface)
+            _order(array, interface.get("stream"), own)
         return array
 
 
@@ -389,29 +421,30 @@ def _wrap_interface(context, data, interface):
     return Gpu.Array.new_for_memory(memory, -below, dtype, shape, list(strides))
 
 
-def import_interface(context, data, interface):
+def import_interface(context, data, interface, name):
     """Returns an array over CUDA memory of another library, for kernels only. A kernel that may
     write a read-only array is refused."""
-    if 0 in interface["shape"]:
-        return Gpu.Array.new(context, _to_cuda_dtype(interface), tuple(interface["shape"]))
-    array = _wrap_interface(context, data, interface)
-    _order(array, interface.get("stream"))
+    with Interface(data, interface, name):
+        if 0 in interface["shape"]:
+            return Gpu.Array.new(context, _to_cuda_dtype(interface), tuple(interface["shape"]))
+        array = _wrap_interface(context, data, interface)
+        _order(array, interface.get("stream"))
     return array
 
 
-def import_foreign(context, data):
+def import_foreign(context, data, name):
     """Returns an array over CUDA memory of another library; None for other objects and contexts."""
     interface = getattr(data, "__cuda_array_interface__", None)
     if interface is None or _default_device(context)[0] != CUDA:
         return None
-    return import_interface(context, data, interface)
+    return import_interface(context, data, interface, name)
 
 
-def import_array(context, data):
+def import_array(context, data, name):
     """Returns an array over memory of another library, given an object with __dlpack__() whose
     memory the context can access."""
     is_cuda = _default_device(context)[0] == CUDA
-    capsule = _request_capsule(data, _get_handle(context, None) if is_cuda else None)
+    capsule = request_capsule(data, _get_handle(context, None) if is_cuda else None, name)
     return _import(context, capsule, None)
 
 
@@ -450,15 +483,6 @@ def _import(context, capsule, stream):
     except GLib.Error as error:
         raise BufferError(error.message) from error
     return array
-
-
-def _request_capsule(data, stream):
-    """Returns a capsule of the newest version that the other library supports."""
-    keywords = {} if stream is None else {"stream": stream}
-    try:
-        return data.__dlpack__(max_version=(1, 1), **keywords)
-    except TypeError:
-        return data.__dlpack__(**keywords)
 
 
 def _to_cuda_dtype(interface):

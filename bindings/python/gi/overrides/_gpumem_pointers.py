@@ -6,6 +6,7 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem_dlpack import CPU, can_access, import_array, import_interface
+from ._gpumem_protocols import read_dlpack_device
 
 Gpu = get_introspection_module("Gpu")
 
@@ -38,10 +39,16 @@ class _Named:
     def __enter__(self):
         return self
 
+    def __call__(self):
+        return describe(self.kernel, self.index)
+
+    def _is_named(self, error):
+        return str(error).startswith(self())
+
     def __exit__(self, kind, error, trace):
         if isinstance(error, GLib.Error):
             error.message = f"{describe(self.kernel, self.index)}: {error.message}"
-        elif isinstance(error, (BufferError, ValueError)):
+        elif isinstance(error, (BufferError, ValueError)) and not self._is_named(error):
             raise type(error)(f"{describe(self.kernel, self.index)}: {error}") from None
 
 
@@ -57,22 +64,22 @@ def add_address(arguments, kernel, value, index):
     return True
 
 
-def _import_shared(context, value):
+def _import_shared(context, value, name):
     """Returns a Gpu.Array over an array with DLPack that the context can access without a copy, or
     None."""
-    kind, number = map(int, value.__dlpack_device__())
+    kind, number = read_dlpack_device(value, name)
     is_shared = can_access(context, kind, number) and (kind != CPU or not _is_on_cuda(context))
-    return import_array(context, value) if is_shared else None
+    return import_array(context, value, name) if is_shared else None
 
 
-def _import(context, kernel, index, value, interface):
+def _import(context, value, interface, name):
     if interface is None:
-        return _import_shared(context, value)
+        return _import_shared(context, value, name)
     if not _is_on_cuda(context):
-        raise TypeError(f"{describe(kernel, index)} cannot be a {type(value).__name__} in CUDA "
+        raise TypeError(f"{name()} cannot be a {type(value).__name__} in CUDA "
                         f"memory, which kernels on {context.get_device().get_id()} cannot access: "
                         "copy the array with Gpu.Array.from_dlpack()")
-    return import_interface(context, value, interface)
+    return import_interface(context, value, interface, name)
 
 
 def add_foreign(arguments, kernel, value, index):
@@ -82,8 +89,8 @@ def add_foreign(arguments, kernel, value, index):
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is None and not hasattr(value, "__dlpack__"):
         return False
-    with _Named(kernel, index):
-        array = _import(_get_context(kernel), kernel, index, value, interface)
+    with _Named(kernel, index) as name:
+        array = _import(_get_context(kernel), value, interface, name)
         if array is not None:
             arguments.add_array(array)
     return array is not None
