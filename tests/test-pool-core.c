@@ -541,18 +541,33 @@ test_limit (Fixture       *fixture,
   GpuPoolLimits limits = { .limit = 16 * MIB, .release_threshold = G_MAXUINT64, .waste = 0.03 };
   g_autoptr (GError) error = NULL;
   GpuMemoryBlock *block, *other;
-  guint64 n_allocs;
+  guint64 n_allocs, growth, rest;
 
   _gpu_pool_set_limits (fixture->pool, &limits);
   block = take (fixture, 12 * MIB, fixture->a);
   n_allocs = get_sim_stats (fixture).n_allocs;
   g_assert_null (_gpu_pool_alloc (fixture->pool, 8 * MIB, 0, fixture->a, &error));
   g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
-  g_assert_nonnull (strstr (error->message, "the limit is 16777216"));
+  /* The numbers of the message agree: the growth is larger than the limit leaves. */
+  g_assert_nonnull (strstr (error->message, "no memory for 8388608 bytes: growth by "));
+  g_assert_nonnull (strstr (error->message, " 12582912 are active"));
+  g_assert_nonnull (strstr (error->message, "the limit is 16777216 bytes, which leaves "));
+  growth = g_ascii_strtoull (strstr (error->message, "growth by ") + 10, NULL, 10);
+  rest = g_ascii_strtoull (strstr (error->message, "leaves ") + 7, NULL, 10);
+  g_assert_cmpuint (growth, >, rest);
+  g_assert_cmpuint (rest, ==, 16 * MIB - get_stats (fixture).managed_bytes);
   g_assert_cmpuint (get_sim_stats (fixture).n_allocs, ==, n_allocs);
 
   other = take (fixture, 3 * MIB, fixture->a);
   g_assert_cmpuint (get_stats (fixture).peak_managed_bytes, <=, 16 * MIB);
+
+  limits.limit = 0;
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  sim_set_capacity (fixture->sim, 16 * MIB);
+  g_clear_error (&error);
+  g_assert_null (_gpu_pool_alloc (fixture->pool, 32 * MIB, 0, fixture->a, &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  g_assert_nonnull (strstr (error->message, "; the pool has no limit"));
   give (fixture, other, fixture->a);
   give (fixture, block, fixture->a);
 }

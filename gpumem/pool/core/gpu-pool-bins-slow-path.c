@@ -232,8 +232,9 @@ reserve (GpuPoolBins  *bins,
   if (!fits)
     g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                  "%" G_GSIZE_FORMAT " bytes exceed the limit of %" G_GUINT64_FORMAT
-                 " bytes, of which %" G_GUINT64_FORMAT " are managed or requested",
-                 capacity, limit, taken);
+                 " bytes, of which %" G_GUINT64_FORMAT " are managed or requested and %"
+                 G_GUINT64_FORMAT " left",
+                 capacity, limit, taken, limit - MIN (limit, taken));
 
   return fits;
 }

@@ -283,8 +283,7 @@ prepare (GpuPoolGrowth     *growth,
   if (limit != 0 && pool->stats.managed_bytes + cost - moved > limit)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                   "the limit of the pool leaves %" G_GUINT64_FORMAT " bytes",
-                   limit - MIN (limit, pool->stats.managed_bytes - moved));
+                   "growth by %" G_GUINT64_FORMAT " bytes would exceed the limit", cost - moved);
       return FALSE;
     }
 

@@ -62,8 +62,8 @@ alloc_within (GpuPool         *pool,
 
   pool->ops.free_segment (pool->owner, segment);
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-               "the limit of the pool leaves %" G_GUINT64_FORMAT " bytes, and the allocator "
-               "returned %" G_GSIZE_FORMAT, room, segment->size + segment->lost);
+               "the allocator returned %" G_GSIZE_FORMAT " bytes, which would exceed the limit",
+               segment->size + segment->lost);
 
   return FALSE;
 }
@@ -187,7 +187,7 @@ grow_segments (GpuPool               *pool,
   if (needed > room)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                   "the limit of the pool leaves %" G_GUINT64_FORMAT " bytes", room);
+                   "growth by %" G_GSIZE_FORMAT " bytes would exceed the limit", needed);
       return NULL;
     }
 

@@ -295,6 +295,7 @@ _gpu_pool_set_refused (GpuPool               *pool,
                        const char            *reason,
                        GError               **error)
 {
+  g_autofree char *rest = NULL;
   GpuPoolStats stats;
   guint64 limit;
 
@@ -304,14 +305,18 @@ _gpu_pool_set_refused (GpuPool               *pool,
   _gpu_pool_unlock (&pool->lock);
 
   _gpu_pool_get_stats (pool, &stats);
+  if (limit != 0)
+    rest = g_strdup_printf ("the limit is %" G_GUINT64_FORMAT " bytes, which leaves %"
+                            G_GUINT64_FORMAT " for growth", limit,
+                            limit - MIN (limit, stats.managed_bytes));
+
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                "no memory for %" G_GSIZE_FORMAT " bytes: %s; of %" G_GUINT64_FORMAT
                " bytes of the pool %" G_GUINT64_FORMAT " are active and %" G_GUINT64_FORMAT
-               " held, the largest free range has %" G_GUINT64_FORMAT ", the limit is %"
-               G_GUINT64_FORMAT,
+               " held, the largest free range has %" G_GUINT64_FORMAT "; %s",
                request->size, reason, stats.managed_bytes, stats.active_bytes,
                stats.managed_bytes - stats.used_bytes, stats.largest_free,
-               limit);
+               rest != NULL ? rest : "the pool has no limit");
 }
 
 /* --- cutting requested blocks from free ranges --------------------------------------- */
