@@ -807,6 +807,84 @@ share_not_shareable (TestFixture *fixture)
   g_assert_cmpint (g_unix_fd_list_get_length (fds), ==, 0);
 }
 
+/* Shareable memory has descriptors only, and the error does not advise to make it shareable. Memory
+ * of an expandable pool has no handle either. */
+static void
+share_no_handle (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) shareable = NULL;
+  g_autoptr (GpuMemoryPool) expandable = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) other = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES | GPU_CAPABILITIES_IPC_FDS))
+    return;
+  shareable = pool_new (fixture, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_FLAGS_SHAREABLE);
+  buffer = alloc (shareable, 1000, NULL);
+  g_assert_null (gpu_buffer_export_handle (buffer, &error));
+  g_assert_null (strstr (error->message, "create its pool"));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "memory with GPU_MEMORY_FLAGS_SHAREABLE",
+                         "use gpu_buffer_export_fds()");
+  expandable = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_NONE);
+  other = alloc (expandable, 1000, NULL);
+  g_assert_null (gpu_buffer_export_handle (other, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "create its pool, with",
+                         "GPU_MEMORY_POOL_SEGMENTS");
+}
+
+/* Returns a context on another device of the same back end, or NULL. */
+static GpuContext *
+new_other_context (TestFixture *fixture)
+{
+  GpuDevice *own = gpu_context_get_device (fixture->context);
+  GList *devices = gpu_device_list ();
+  GpuContext *context = NULL;
+
+  for (GList *item = devices; item != NULL && context == NULL; item = item->next)
+    {
+      GpuDevice *device = item->data;
+
+      if (device != own && g_str_equal (gpu_device_get_backend (device),
+                                        gpu_device_get_backend (own)))
+        context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, NULL);
+    }
+  g_list_free_full (devices, g_object_unref);
+  return context;
+}
+
+/* CUDA maps memory on the device of the context, even if it is on another device. */
+static void
+share_other_device (TestFixture *fixture)
+{
+  g_autoptr (GpuContext) context = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  context = new_other_context (fixture);
+  if (context == NULL)
+    {
+      g_test_skip ("the back end has one device");
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kinds[i], GPU_MEMORY_FLAGS_SHAREABLE);
+      g_autoptr (GpuBuffer) buffer = alloc (pool, 3000, NULL);
+      g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) handle = gpu_buffer_export_fds (buffer, fds, &error);
+      g_autoptr (GpuBuffer) own = NULL;
+
+      g_assert_no_error (error);
+      g_assert_null (gpu_buffer_new_from_fds (context, handle, fds, &error));
+      test_assert_gpu_error (error, GPU_ERROR_IPC, "UUID",
+                             gpu_device_get_id (gpu_context_get_device (context)));
+      own = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+      g_assert_no_error (error);
+    }
+}
+
 /* CUDA's older handles: memory of segments and bins has them, with the offset of the buffer. Memory
  * of an expandable pool has only descriptors. */
 static void
@@ -1098,6 +1176,8 @@ main (int argc, char **argv)
   test_add ("automatic", share_automatic);
   test_add ("not-shareable", share_not_shareable);
   test_add ("handles", share_handles);
+  test_add ("no-handle", share_no_handle);
+  test_add ("other-device", share_other_device);
   test_add ("hostile", share_hostile);
   return test_run ();
 }

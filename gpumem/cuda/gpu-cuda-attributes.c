@@ -156,22 +156,11 @@ static void
 insert_uuid (GpuCudaDevice *device,
              GVariantDict  *attributes)
 {
-  GString *text;
   CUuuid uuid;
 
-  if (_gpu_cuda.cuDeviceGetUuid (&uuid, device->device) != CUDA_SUCCESS)
-    return;
-
-  text = g_string_new (NULL);
-  for (gsize i = 0; i < sizeof uuid.bytes; i++)
-    {
-      if (i == 4 || i == 6 || i == 8 || i == 10)
-        g_string_append_c (text, '-');
-      g_string_append_printf (text, "%02x", (guint8) uuid.bytes[i]);
-    }
-
-  g_variant_dict_insert_value (attributes, "uuid",
-                               g_variant_new_take_string (g_string_free (text, FALSE)));
+  if (_gpu_cuda_get_uuid (device->device, &uuid))
+    g_variant_dict_insert_value (attributes, "uuid",
+                                 g_variant_new_take_string (_gpu_cuda_format_uuid (&uuid)));
 }
 
 static guint32

@@ -384,7 +384,8 @@ open_range (GpuContext        *context,
 
 /**
  * gpu_buffer_new_from_fd:
- * @context: a #GpuContext
+ * @context: a #GpuContext; for memory of a device, on that device. The descriptor does not
+ *   name the device, so this is not checked
  * @flags: the intended use of the buffer, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE. On the host back end, a descriptor that does not permit writing
  *   requires %GPU_MEMORY_FLAGS_READ_ONLY, and neither kernels nor the host can write the buffer

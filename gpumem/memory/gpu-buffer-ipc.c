@@ -30,8 +30,8 @@
  * @buffer.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_IPC_HANDLES and for memory that cannot be shared, such as host memory,
- *   %GPU_ERROR_RELEASED, or the driver's error
+ *   %GPU_CAPABILITIES_IPC_HANDLES and for memory that cannot be shared, such as host memory and
+ *   memory with %GPU_MEMORY_FLAGS_SHAREABLE, %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */
@@ -57,6 +57,14 @@ gpu_buffer_export_handle (GpuBuffer  *buffer,
   if (!_gpu_ipc_check (context, function, context->backend->buffer->export_handle != NULL,
                        GPU_CAPABILITIES_IPC_HANDLES, "handles for other processes", error))
     return NULL;
+
+  if ((memory->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: memory with GPU_MEMORY_FLAGS_SHAREABLE has no handle, only file "
+                   "descriptors: use gpu_buffer_export_fds()", function);
+      return NULL;
+    }
 
   storage = _gpu_memory_acquire (memory, function, error);
 
@@ -137,8 +145,8 @@ buffer_new (GpuContext       *context,
  * handles. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
- *   to another back end, or refers to freed memory, %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_IPC_HANDLES, or the driver's error
+ *   to another back end or device, or refers to freed memory, %GPU_ERROR_NOT_SUPPORTED on devices
+ *   without %GPU_CAPABILITIES_IPC_HANDLES, or the driver's error
  *
  * Since: 0.1
  */
@@ -320,9 +328,9 @@ peek_fds (GUnixFDList           *fds,
  * gpu_context_get_allocated_size(). On the host back end, it can be exported again. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
- *   to another back end, or does not match @fds, %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_IPC_FDS, a #GIOErrorEnum if the descriptor cannot be duplicated, or the
- *   driver's error
+ *   to another back end or device, or does not match @fds, %GPU_ERROR_NOT_SUPPORTED on devices
+ *   without %GPU_CAPABILITIES_IPC_FDS, a #GIOErrorEnum if the descriptor cannot be duplicated, or
+ *   the driver's error
  *
  * Since: 0.1
  */

@@ -2,6 +2,8 @@
 /* Queries of device attributes, and the list of devices. */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/cuda/core/gpu-cuda.h"
 
 /* Set by the first successful enumeration, and read only after that. */
@@ -50,4 +52,31 @@ _gpu_cuda_get_optional (GpuCudaDevice      *device,
   int value = 0;
 
   return _gpu_cuda_device_get (device, attribute, &value, NULL) ? MAX (value, 0) : 0;
+}
+
+gboolean
+_gpu_cuda_get_uuid (CUdevice  device,
+                    CUuuid   *uuid)
+{
+  if (_gpu_cuda.cuDeviceGetUuid (uuid, device) == CUDA_SUCCESS)
+    return TRUE;
+
+  memset (uuid, 0, sizeof *uuid);
+
+  return FALSE;
+}
+
+char *
+_gpu_cuda_format_uuid (const CUuuid *uuid)
+{
+  GString *text = g_string_new (NULL);
+
+  for (gsize i = 0; i < sizeof uuid->bytes; i++)
+    {
+      if (i == 4 || i == 6 || i == 8 || i == 10)
+        g_string_append_c (text, '-');
+      g_string_append_printf (text, "%02x", (guint8) uuid->bytes[i]);
+    }
+
+  return g_string_free (text, FALSE);
 }

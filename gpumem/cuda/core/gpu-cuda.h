@@ -202,6 +202,10 @@ gboolean    _gpu_cuda_device_get   (GpuCudaDevice       *device,
 /* Returns 0 if the value is 0 or negative, or if the driver does not support @attribute. */
 int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
                                     CUdevice_attribute  attribute);
+/* Returns FALSE, with a UUID of zeros, if the driver does not report the UUID. */
+gboolean    _gpu_cuda_get_uuid     (CUdevice            device,
+                                    CUuuid             *uuid);
+char       *_gpu_cuda_format_uuid  (const CUuuid       *uuid);
 
 /* gpu-cuda-cache-preference.c */
 CUfunc_cache       _gpu_cuda_cache_to_native   (GpuCachePreference preference);

@@ -33,6 +33,7 @@ query (CUdeviceptr           address,
 /* Caller has entered the context. */
 static gboolean
 handle_init_buffer (GpuCudaHandle        *handle,
+                    GpuCudaContext       *context,
                     GpuCudaBuffer        *buffer,
                     GpuCudaHandleKind     kind,
                     CUpointer_attribute   start_attribute,
@@ -44,6 +45,7 @@ handle_init_buffer (GpuCudaHandle        *handle,
   guint64 size = 0;
 
   _gpu_cuda_handle_init (handle, kind);
+  _gpu_cuda_get_uuid (context->device->device, &handle->device);
 
   if (!query (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
       || !query (address, start_attribute, &start, error)
@@ -60,8 +62,9 @@ handle_init_buffer (GpuCudaHandle        *handle,
 
 /* Caller has entered the context. */
 static GBytes *
-export_memory (GpuCudaBuffer  *buffer,
-               GError        **error)
+export_memory (GpuCudaContext  *context,
+               GpuCudaBuffer   *buffer,
+               GError         **error)
 {
   CUpointer_attribute capable = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
   CUipcMemHandle native;
@@ -70,13 +73,14 @@ export_memory (GpuCudaBuffer  *buffer,
   if (_gpu_cuda_get_pointer_attribute (buffer->address, capable, TRUE) == FALSE)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "stream-ordered and shareable memory, and that of expandable pools, "
-                           "can be exported as file descriptors only: allocate it with "
-                           "GPU_MEMORY_FLAGS_SHAREABLE and use gpu_buffer_export_fds()");
+                           "stream-ordered memory, and that of expandable pools, has no handle: "
+                           "allocate it, or create its pool, with GPU_MEMORY_FLAGS_SHAREABLE and "
+                           "use gpu_buffer_export_fds(), or use a pool of the kind "
+                           "GPU_MEMORY_POOL_SEGMENTS without this flag");
       return NULL;
     }
 
-  if (!handle_init_buffer (&handle, buffer, GPU_CUDA_HANDLE_MEMORY,
+  if (!handle_init_buffer (&handle, context, buffer, GPU_CUDA_HANDLE_MEMORY,
                            CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
                            error)
       || !_gpu_cuda_check_ipc (_gpu_cuda.cuIpcGetMemHandle (&native,
@@ -120,7 +124,7 @@ _gpu_cuda_export_handle (GpuNativeContext  *native,
       || !_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  bytes = export_memory (buffer, error);
+  bytes = export_memory (context, buffer, error);
   _gpu_cuda_leave (entered);
 
   return bytes;
@@ -129,11 +133,12 @@ _gpu_cuda_export_handle (GpuNativeContext  *native,
 /* Caller has entered the context. The driver may report a whole chunk of the pool instead of the
  * allocation, so use the recorded start and size of the allocation. */
 static gboolean
-handle_init_pooled (GpuCudaHandle  *handle,
-                    GpuCudaBuffer  *buffer,
-                    GError        **error)
+handle_init_pooled (GpuCudaHandle   *handle,
+                    GpuCudaContext  *context,
+                    GpuCudaBuffer   *buffer,
+                    GError         **error)
 {
-  if (!handle_init_buffer (handle, buffer, GPU_CUDA_HANDLE_POOLED,
+  if (!handle_init_buffer (handle, context, buffer, GPU_CUDA_HANDLE_POOLED,
                            CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
                            error))
     return FALSE;
@@ -220,7 +225,7 @@ export_pooled (GpuCudaContext  *context,
       return NULL;
     }
 
-  if (!handle_init_pooled (&handle, buffer, error))
+  if (!handle_init_pooled (&handle, context, buffer, error))
     return NULL;
 
   code = _gpu_cuda.cuMemPoolExportToShareableHandle (&fd, pool,
@@ -335,7 +340,7 @@ export_virtual (GpuCudaContext  *context,
   GByteArray *bytes;
   GpuCudaHandle handle;
 
-  if (!handle_init_buffer (&handle, buffer, GPU_CUDA_HANDLE_VIRTUAL,
+  if (!handle_init_buffer (&handle, context, buffer, GPU_CUDA_HANDLE_VIRTUAL,
                            CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
                            CU_POINTER_ATTRIBUTE_MAPPING_SIZE, error)
       || !export_chunks (context, buffer->address - handle.offset,

@@ -635,7 +635,8 @@ _gpu_cuda_import_handle (GpuNativeContext  *context,
   const Source source = { &handle, NULL, NULL, 0 };
 
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_IPC, error)
-      || !_gpu_cuda_handle_read (&handle, bytes, 0, 1u << GPU_CUDA_HANDLE_MEMORY, size, error))
+      || !_gpu_cuda_handle_read (&handle, bytes, 0, 1u << GPU_CUDA_HANDLE_MEMORY, size, error)
+      || !_gpu_cuda_handle_check_device (&handle, (GpuCudaContext *) context, error))
     return NULL;
 
   return import_for (context, &source, size, FALSE, error);
@@ -657,7 +658,8 @@ _gpu_cuda_import_fd (GpuNativeContext  *context,
   if (!_gpu_cuda_handle_read (&handle, bytes, n_fds, kinds, size, error)
       || !_gpu_cuda_has_group (handle.kind == GPU_CUDA_HANDLE_POOLED ? GPU_CUDA_GROUP_STREAM_ORDERED
                                                           : GPU_CUDA_GROUP_VIRTUAL_MEMORY,
-                               error))
+                               error)
+      || !_gpu_cuda_handle_check_device (&handle, (GpuCudaContext *) context, error))
     return NULL;
 
   sizes = _gpu_cuda_handle_read_sizes (&handle, bytes, n_fds, error);

@@ -94,6 +94,31 @@ _gpu_cuda_handle_read (GpuCudaHandle  *handle,
   return FALSE;
 }
 
+gboolean
+_gpu_cuda_handle_check_device (const GpuCudaHandle  *handle,
+                               GpuCudaContext       *context,
+                               GError              **error)
+{
+  static const CUuuid unknown;
+  CUuuid own;
+  g_autofree char *theirs = NULL;
+  g_autofree char *ours = NULL;
+
+  if (memcmp (&handle->device, &unknown, sizeof unknown) == 0
+      || !_gpu_cuda_get_uuid (context->device->device, &own)
+      || memcmp (&handle->device, &own, sizeof own) == 0)
+    return TRUE;
+
+  theirs = _gpu_cuda_format_uuid (&handle->device);
+  ours = _gpu_cuda_format_uuid (&own);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+               "the memory is on the device with the UUID %s, and the context on %s with %s: "
+               "import it for a context on the device of the exporter", theirs,
+               context->base.devices[0]->id, ours);
+
+  return FALSE;
+}
+
 gsize *
 _gpu_cuda_handle_read_sizes (const GpuCudaHandle  *handle,
                              GBytes               *bytes,

@@ -10,7 +10,7 @@
 G_BEGIN_DECLS
 
 #define GPU_CUDA_HANDLE_MAGIC   0x4d555047u     /* "GPUM" */
-#define GPU_CUDA_HANDLE_VERSION 2
+#define GPU_CUDA_HANDLE_VERSION 3
 
 typedef enum
 {
@@ -35,10 +35,11 @@ typedef struct
   guint64 offset;                   /* of the buffer in the allocation or the first chunk, in
                                      * bytes */
   guint64 whole_size;               /* bytes of the allocation, or of all chunks */
+  CUuuid  device;                   /* of memory: zeros if the driver does not report it */
   guint8  native[CU_IPC_HANDLE_SIZE];
 } GpuCudaHandle;
 
-G_STATIC_ASSERT (sizeof (GpuCudaHandle) == 112);
+G_STATIC_ASSERT (sizeof (GpuCudaHandle) == 128);
 G_STATIC_ASSERT (sizeof (CUmemPoolPtrExportData) == CU_IPC_HANDLE_SIZE);
 
 /* Changes the code of @error to GPU_ERROR_IPC, except DEVICE_LOST and NOT_SUPPORTED. Returns
@@ -57,6 +58,10 @@ gboolean  _gpu_cuda_handle_read  (GpuCudaHandle      *handle,
                                   guint               n_chunks,
                                   guint               kinds,
                                   gsize               size,
+                                  GError            **error);
+/* Fails if the memory is on another device than @context. */
+gboolean  _gpu_cuda_handle_check_device (const GpuCudaHandle *handle,
+                                  GpuCudaContext     *context,
                                   GError            **error);
 /* (transfer full): gets the sizes of @n_chunks chunks, at least one, from @bytes, which
  * _gpu_cuda_handle_read() has parsed as @handle. Fails unless their sum is the whole size that
