@@ -106,6 +106,53 @@ def test_external(fixture):
         allocator(10000)
 
 
+def test_external_wrong(fixture):
+    """Objects that are not callable, and invalid handles: nothing is allocated, and the error has
+    the value."""
+    def ignore(*args):
+        calls.append(args)
+    calls = []
+    for alloc, free, name in ((5, ignore, "alloc"), (ignore, None, "free")):
+        with raises(TypeError, f"{name} must be callable"):
+            Gpu.ExternalAllocator(fixture.context, alloc, free)
+    for value in (None, "x", b"x", [], 1.5, True, -1, 1 << 64, 0):
+        allocator = Gpu.ExternalAllocator(fixture.context, lambda size, stream: value, ignore)
+        with raises(Gpu.Error.FAILED, "alloc() must return a handle", repr(value)):
+            allocator.alloc(100)
+        try:
+            allocator.alloc(100)
+        except Gpu.Error as error:
+            equal(type(error.__cause__), ValueError if value == 0 else TypeError)
+    equal(calls, [])
+    allocator = Gpu.ExternalAllocator(fixture.context, lambda size: 1, ignore)
+    with raises(Gpu.Error.FAILED, "alloc", "TypeError", "positional argument"):
+        allocator.alloc(100)
+    equal(calls, [])
+
+
+class Handle:
+    """A handle of a library whose handles are objects."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __int__(self):
+        return self.number
+
+
+def test_external_handle(fixture):
+    """A handle may be an object that converts to int."""
+    buffer = fixture.buffer(1000)
+    freed = []
+    allocator = Gpu.ExternalAllocator(
+        fixture.context, lambda size, stream: Handle(buffer.get_native_handle()),
+        lambda handle, size: freed.append(handle))
+    allocator.alloc(1000).fill(b"a")
+    gc.collect()
+    fixture.context.synchronize()
+    spin(lambda: freed == [buffer.get_native_handle()])
+
+
 def test_program(fixture):
     shelf = Shelf(fixture.context)
     check(fixture, shelf)

@@ -4,6 +4,7 @@
 import contextlib
 import functools
 import os
+import reprlib
 import sys
 
 from gi.repository import Gio, GLib
@@ -13,6 +14,7 @@ from ._gpumem_callbacks import guarded, keep, keep_cause
 from ._gpumem_checks import to_index, to_property
 from ._gpumem_errors import Error, OutOfHostMemoryError
 from ._gpumem_names import is_of_overrides
+from ._gpumem_protocols import to_address
 
 Gpu = get_introspection_module("Gpu")
 
@@ -94,15 +96,31 @@ class SvmAllocatorMethods:
         pass
 
 
+def _to_handle(value):
+    """Checks the handle that a function of the program returns. PyGObject would print an error for
+    a wrong type, and truncate a fraction."""
+    handle = to_address(value)
+    if handle:
+        return handle
+    raise (TypeError if handle is None else ValueError)(
+        f"alloc() must return a handle from 1 to {(1 << 64) - 1}, or raise an exception, not "
+        f"return {reprlib.repr(value)}")
+
+
 class ExternalAllocatorMethods:
     """Gpu.ExternalAllocator(context, alloc, free): an allocator over functions of another library.
-    alloc(size, stream) returns a native handle; free(handle, size) frees it, on any thread."""
+    alloc(size, stream) returns a native handle, a whole number that is not 0, or raises an
+    exception, which the call that allocates reports; stream is a Gpu.Stream or None. free(handle,
+    size) frees it, on any thread."""
 
     def __new__(cls, context, alloc, free):
+        for name, function in ("alloc", alloc), ("free", free):
+            if not callable(function):
+                raise TypeError(f"{name} must be callable, not {function!r}")
         # PyGObject requires a tuple as the user data of every function except the last
         return Gpu.ExternalAllocator.new(
-            context, _failing(lambda size, stream, *data: alloc(size, stream), "alloc"), (),
-            guarded(lambda handle, size, *data: free(handle, size)))
+            context, _failing(lambda size, stream, *data: _to_handle(alloc(size, stream)), "alloc"),
+            (), guarded(lambda handle, size, *data: free(handle, size)))
 
     def __init__(self, *args, **kwargs):
         pass

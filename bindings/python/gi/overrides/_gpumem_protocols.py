@@ -13,7 +13,7 @@ def _describe(value, name, member):
     return f"{name() if callable(name) else name} is a {type(value).__name__}, whose {member}"
 
 
-def _to_address(value):
+def to_address(value):
     """Returns an int from 0 to 2^64 - 1, or None. Handles of NVIDIA's bindings only have
     __int__()."""
     if isinstance(value, (bool, float, str, bytes)):
@@ -48,7 +48,7 @@ def find_stream_handle(value, name):
                         f"the handle, not {reprlib.repr(found)}") from None
     if version != 0:
         raise TypeError(f"{_describe(value, name, member)} has version {version!r}, not 0")
-    number = _to_address(handle)
+    number = to_address(handle)
     if number is None:
         raise TypeError(f"{_describe(value, name, member)} must have a handle from 0 to {_MOST}, "
                         f"not {reprlib.repr(handle)}")
@@ -102,12 +102,12 @@ def _find_fault(interface):
         return f"must have strides for the shape {tuple(shape)}, not {reprlib.repr(strides)}"
     if not isinstance(interface["typestr"], str) or len(interface["typestr"]) < 3:
         return f"must have a typestr such as '<f4', not {reprlib.repr(interface['typestr'])}"
-    if not isinstance(data, (tuple, list)) or len(data) != 2 or _to_address(data[0]) is None:
+    if not isinstance(data, (tuple, list)) or len(data) != 2 or to_address(data[0]) is None:
         return f"must have data of an address and whether it is read-only, not {reprlib.repr(data)}"
     if not data[0] and 0 not in shape:
         return f"has the address 0 for the shape {tuple(shape)}"
     stream = interface.get("stream")
-    if stream is not None and _to_address(stream) is None:
+    if stream is not None and to_address(stream) is None:
         return f"must have a stream handle or None, not {reprlib.repr(stream)}"
     return None
 
