@@ -474,6 +474,32 @@ def work(pool, stream, seed, failures):
         failures.append(error)
 
 
+class Hooks(ctypes.Structure):
+    """The first members of GpuPoolHooks."""
+    _fields_ = [("version", ctypes.c_uint), ("pool", ctypes.c_void_p),
+                ("alloc", ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t,
+                                           ctypes.c_void_p, ctypes.c_void_p)),
+                ("free", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64,
+                                          ctypes.c_void_p))]
+
+
+def test_hooks(fixture):
+    """The hooks are an address, through which C code allocates memory."""
+    for pool in pools(fixture):
+        if pool.hooks is None:
+            assert pool.kind == BINS or fixture.device.backend == "opencl"
+            continue
+        assert type(pool.hooks) is int and pool.hooks == pool.hooks > 4096
+        hooks = Hooks.from_address(pool.hooks)
+        equal(hooks.version, 1)
+        address = hooks.alloc(hooks.pool, 1000, None, None)
+        equal((pool.active_bytes, pool.active_blocks), (1000, 1))
+        equal(hooks.free(hooks.pool, address, None), 1)
+        equal(pool.active_bytes, 0)
+    with raises(AttributeError, "hooks"):
+        pool.hooks = 5
+
+
 def test_threads(fixture):
     for pool in pools(fixture):
         failures = []

@@ -263,6 +263,7 @@ RESULTS_OF = {
     "Memory.attributes": "_Dictionary",
     "MemoryBlock.copy": "MemoryBlock",
     "MemoryPool.history": "builtins.list[_Dictionary]",
+    "MemoryPool.hooks": "int | None",
     "MemoryPool.snapshot": "builtins.list[_Dictionary]",
     "MemoryPool.statistics": "dict[str, int]",
     "Program.compile": "bytes",

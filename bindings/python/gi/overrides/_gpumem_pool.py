@@ -130,6 +130,16 @@ class MemoryPoolMethods:
         """The last events as a list of dictionaries, if history_size is not 0."""
         return self.get_history().unpack()
 
+    @property
+    def hooks(self):
+        """The address of the functions of the pool for other libraries, a GpuPoolHooks of C, to
+        pass to ctypes or a C module; None if memory of the pool has no device addresses, or if the
+        pool is of kind Gpu.MemoryPoolKind.BINS. The pool owns the functions: keep the pool as long
+        as they are in use. Python programs have no use for them: call the methods of the pool."""
+        pointer = self.get_property("hooks")
+        # The hash of a GPointer is its address, as a signed number
+        return None if pointer is None else hash(pointer) & (1 << 64) - 1
+
     def __repr__(self):
         return (f"<Gpu.MemoryPool ({self.kind.value_nick}) of {self.managed_bytes} bytes, "
                 f"{self.active_bytes} in use>")
@@ -146,6 +156,8 @@ def _attribute(spec, is_writable):
 
 def add_attributes(pool_class):
     for spec in pool_class.list_properties():
+        if spec.name in vars(MemoryPoolMethods):
+            continue
         is_writable = bool(spec.flags & GObject.ParamFlags.WRITABLE) \
             and not spec.flags & GObject.ParamFlags.CONSTRUCT_ONLY
         setattr(MemoryPoolMethods, spec.name.replace("-", "_"), _attribute(spec, is_writable))
