@@ -42,6 +42,17 @@ def built_numbers(fixture, program):
     return out.tolist()
 
 
+def test_unknown_kernel(fixture):
+    """The error has the name once, and lists the kernels."""
+    program = fixture.program()
+    for kind, call in ((AttributeError, lambda: program.sclae),
+                       (Gpu.Error.INVALID_ARGUMENT, lambda: program.get_kernel("sclae"))):
+        with raises(kind, "Program.get_kernel: kernel \"sclae\"", "kernels of the program: ",
+                    "scale", "triple") as caught:
+            call()
+        equal(caught.text.count("sclae"), 1)
+
+
 def test_options_list(fixture):
     """A list of options gives each option and value to the compiler as it is."""
     need(fixture, CAPABILITIES.SOURCE)

@@ -266,6 +266,8 @@ host_program_create_kernel (GpuNativeContext  *context,
 {
   GpuHostModule *module = ((GpuHostProgram *) program)->module;
   const GpuHostProgramEntry *entry = module->entry;
+  g_auto (GStrv) names = NULL;
+  g_autofree char *list = NULL;
 
   for (guint i = 0; i < entry->n_kernels; i++)
     {
@@ -273,8 +275,10 @@ host_program_create_kernel (GpuNativeContext  *context,
         return _gpu_host_kernel_new (context, module, &entry->kernels[i]);
     }
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "host: the program has no kernel '%s'; it has %u kernels", name, entry->n_kernels);
+  names = host_program_list_kernels (context, program, NULL);
+  list = g_strjoinv (", ", names);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "kernels of the program: %s",
+               *list != '\0' ? list : "none");
 
   return NULL;
 }

@@ -653,8 +653,11 @@ program_create_kernel (GpuNativeContext  *context,
     names = program_list_kernels (context, native, NULL);
   if (names != NULL)
     list = g_strjoinv (", ", names);
-  _gpu_opencl_set_error (error, "clCreateKernel", code, "\"%s\"%s%s", name,
-                         list != NULL ? "; the program has: " : "", list != NULL ? list : "");
+  if (list != NULL)
+    _gpu_opencl_set_error (error, "clCreateKernel", code, "kernels of the program: %s",
+                           *list != '\0' ? list : "none");
+  else
+    _gpu_opencl_set_error (error, "clCreateKernel", code, NULL);
 
   return NULL;
 }

@@ -229,7 +229,11 @@ program_create_kernel (GpuNativeContext  *context,
       names = program_list_kernels (context, program, NULL);
       list = names != NULL ? g_strjoinv (", ", names) : NULL;
       if (list != NULL)
-        g_prefix_error (&reason, "the program has no kernel '%s', only %s: ", name, list);
+        {
+          _gpu_cuda_set_error (error, "cuModuleGetFunction", CUDA_ERROR_NOT_FOUND,
+                               "kernels of the program: %s", *list != '\0' ? list : "none");
+          return NULL;
+        }
     }
 
   g_propagate_error (error, g_steal_pointer (&reason));

@@ -93,6 +93,5 @@ class ProgramMethods(AsyncProgram):
             except GLib.Error as error:
                 if not error.matches(Gpu.error_quark(), Gpu.Error.INVALID_ARGUMENT):
                     raise
-                raise AttributeError(f"the program has no kernel '{name}': "
-                                     f"{error.message}") from None
+                raise AttributeError(error.message) from None
         raise AttributeError(name)
