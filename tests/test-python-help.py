@@ -202,6 +202,20 @@ def plain_text():
             assert word in Gpu.Buffer.write.__doc__, Gpu.Buffer.write.__doc__
 
 
+def plain_new_wrapped():
+    """help() of the functions that wrap handles names the parameters, the ownership and the errors,
+    in terms of Python."""
+    kinds = [kind for kind in list_classes() if hasattr(kind, "new_wrapped")]
+    assert len(kinds) >= 7, kinds
+    for kind in kinds:
+        text = pydoc.plain(pydoc.render_doc(kind.new_wrapped))
+        assert not re.search(r"\bGPU_[A-Z]|\bGBytes\b|; with Gpu", text), text
+        # Without the C module, docstrings of functions that have no override are those of PyGObject
+        if HAS_MODULE or kind in (Gpu.Event, Gpu.Image):
+            for word in ("handle", "ownership", "BORROW", "INVALID_ARGUMENT", "NOT_SUPPORTED"):
+                assert word in text, f"{word}: {text}"
+
+
 def plain_pydoc():
     """help() of every class contains its methods with their signatures."""
     for kind in list_classes():

@@ -695,8 +695,9 @@ _gpu_buffer_new_view (GpuContext      *context,
  * gpu_stream_wait_event().
  *
  * To be notified when borrowed memory may be freed, pass an @owner with a free function (see
- * g_bytes_new_with_free_func()). The library may call the free function on any thread. If the call
- * fails, the library does not keep a reference to @owner.
+ * g_bytes_new_with_free_func(), or gpu_bytes_new_for_address() in other languages). The library may
+ * call the free function on any thread. If the call fails, the library does not keep a reference to
+ * @owner.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   belongs to another context or is not a buffer, or if its memory is smaller than @size,

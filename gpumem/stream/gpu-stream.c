@@ -548,8 +548,8 @@ gpu_stream_new_full (GpuContext      *context,
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED on the host, which
  *   has no driver streams; with %GPU_ERROR_INVALID_ARGUMENT if @handle belongs to another context,
- *   is an on-device queue of OpenCL (CL_QUEUE_ON_DEVICE), or is one of the `GPU_STREAM_HANDLE`
- *   constants on another back end than CUDA; or with the driver's error
+ *   is an on-device queue of OpenCL (CL_QUEUE_ON_DEVICE), or is one of these constants on another
+ *   back end than CUDA; or with the driver's error
  *
  * Since: 0.1
  */

@@ -14,7 +14,8 @@ from stubs_gir import C, CORE, GLIB, Function, safe  # noqa: E402
 CLASSES = ("class", "interface", "record", "enumeration", "bitfield")
 FUNCTIONS = {"constructor": "classmethod", "method": "method", "function": "staticmethod"}
 WIDTH = 88
-CONSTANTS = {"TRUE": "True", "FALSE": "False", "NULL": "None"}
+CONSTANTS = {"TRUE": "True", "FALSE": "False", "NULL": "None", "GBytes": "GLib.Bytes",
+             "GVariant": "GLib.Variant"}
 
 
 class Markup:
@@ -25,6 +26,8 @@ class Markup:
         prefix = root.get("name") + "."
         for element in root.iter():
             if element.get(C + "type") and element.tag.removeprefix(CORE) in CLASSES:
+                self._names[element.get(C + "type")] = prefix + element.get("name")
+            elif element.tag == CORE + "constant":
                 self._names[element.get(C + "type")] = prefix + element.get("name")
         for owner in [root, *root]:
             path = prefix if owner is root else f"{prefix}{owner.get('name')}."
@@ -72,6 +75,7 @@ def _describe_function(element, kind, markup):
     if result:
         text = re.sub(r"[,;]? or (None|False) with (an error of |the errors of )?",
                       "; raises ", " ".join(result))
+        text = re.sub(r"; (or )?with (?=Gpu\.Error\.|the driver's)", r", \1", text)
         lines.append(_wrap("Returns: " + text, "  ", "    "))
     return "\n\n".join(parts + ["\n".join(lines)] * bool(lines))
 

@@ -1153,8 +1153,14 @@ class Event(Gpu.Event):
     @classmethod
     def new_wrapped(cls, context, handle, mode):
         """Creates an event over a driver's handle, a cl_event or a CUevent as an int, that other
-        code has created and recorded. With Gpu.WrapMode.ADOPT the event takes ownership of the
-        handle. Events over the same handle are equal."""
+        code has created and recorded. Events over the same handle are equal.
+
+        With Gpu.WrapMode.ADOPT the event takes ownership of the handle. With Gpu.WrapMode.BORROW
+        the caller keeps it: on CUDA, the handle must be valid as long as the event, and until all
+        waits for the event have ended. If the call fails, the caller keeps the ownership.
+
+        Raises Gpu.Error.INVALID_ARGUMENT if the handle is 0, is not an event or belongs to another
+        context of OpenCL, and Gpu.Error.NOT_SUPPORTED on the host, which has no events to wrap."""
         event = Gpu.Event.new_wrapped(context, handle, mode)
         event._wrapped = context.get_device().get_backend(), int(handle)
         return event

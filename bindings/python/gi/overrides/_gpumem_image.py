@@ -289,7 +289,17 @@ class ImageMethods:
 
     @classmethod
     def new_wrapped(cls, context, handle, format, mode, owner=None):
-        """Wraps a native handle in an image."""
+        """Creates an image over a driver's handle, a cl_mem or a CUarray as an int, that other
+        code has created. format is the Gpu.ImageFormat of the texels, its name, or None for the
+        format that the driver reports.
+
+        With Gpu.WrapMode.ADOPT the image takes ownership of the handle. With Gpu.WrapMode.BORROW
+        the caller keeps it; the library keeps a reference to owner, a GLib.Bytes or None, as long
+        as an object or submitted work uses the handle. If the call fails, the caller keeps the
+        ownership.
+
+        Raises Gpu.Error.INVALID_ARGUMENT if the handle is 0, is not an image or has another format,
+        and Gpu.Error.NOT_SUPPORTED on the host, which has no images to wrap."""
         return Gpu.Image.new_wrapped(context, handle, to_format(format), mode, owner)
 
     @property
