@@ -327,6 +327,45 @@ stream_wait_async (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_memory_wait_async");
 }
 
+/* The error names the devices of both contexts and the size of the memory, and no addresses. */
+static void
+assert_mismatch (TestFixture *fixture, GError **place, const char *what)
+{
+  g_autoptr (GError) error = g_steal_pointer (place);
+  const char *id = gpu_device_get_id (fixture->device);
+  g_autofree char *devices = g_strdup_printf ("different contexts, on %s and on %s", id, id);
+
+  g_assert_nonnull (error);
+  g_assert_null (strstr (error->message, "0x"));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, what, devices);
+}
+
+static void
+stream_mismatch (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE,
+                                                    &error);
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 1000);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
+  GpuMemoryBlock *block;
+  const guint8 pattern = 1;
+
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, 1000, &pattern, 1, &error));
+  assert_mismatch (fixture, &error, "gpu_stream_fill: the memory of 1000 bytes");
+  g_assert_false (gpu_memory_add_stream (GPU_MEMORY (buffer), stream, &error));
+  assert_mismatch (fixture, &error, "gpu_memory_add_stream: the memory of 1000 bytes");
+  block = gpu_memory_pool_alloc_block (pool, 100, NULL, NULL);
+  if (block == NULL)
+    return;
+  g_assert_false (gpu_memory_block_add_stream (block, stream, &error));
+  assert_mismatch (fixture, &error, "gpu_memory_block_add_stream: the block");
+  gpu_memory_block_unref (block);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -339,6 +378,6 @@ main (int argc, char **argv)
   test_add ("errors", stream_errors);
   test_add ("wait-fails", stream_wait_fails);
   test_add ("wait-async", stream_wait_async);
-
+  test_add ("mismatch", stream_mismatch);
   return test_run ();
 }

@@ -190,9 +190,10 @@ set_data (Export       *export,
   if (address == 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the memory %p, with the flags 0x%x, has no address that may be used on the "
-                   "device (%d, %d) of DLPack", function, (void *) array->memory,
-                   array->memory->flags, tensor->device_type, tensor->device_id);
+                   "%s: the memory of %" G_GSIZE_FORMAT " bytes, with the flags 0x%x, has no "
+                   "address that may be used on the device (%d, %d) of DLPack", function,
+                   array->memory->size, array->memory->flags, tensor->device_type,
+                   tensor->device_id);
       return FALSE;
     }
 

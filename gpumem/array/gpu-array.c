@@ -641,8 +641,8 @@ gpu_array_get_descriptor (GpuArray  *array,
   if (address == 0 && array->memory != NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the driver does not report the address of the memory %p", function,
-                   (void *) array->memory);
+                   "%s: the driver of %s does not report the address of memory", function,
+                   array->memory->storage->context->devices[0]->id);
       return NULL;
     }
 

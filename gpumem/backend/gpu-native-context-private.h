@@ -30,6 +30,19 @@ gboolean          _gpu_native_context_end           (GpuNativeContext  *context,
                                                      const char        *function,
                                                      GError            *failure,
                                                      GError           **error);
+/* Sets the error of a call with an object of the context @theirs, described by @what, in a stream
+ * of the context @ours. Returns FALSE. */
+gboolean          _gpu_native_context_set_mismatch  (const char             *function,
+                                                     const char             *what,
+                                                     const GpuNativeContext *theirs,
+                                                     const GpuNativeContext *ours,
+                                                     GError                **error);
+/* The same for memory of @size bytes. */
+gboolean          _gpu_native_context_set_memory_mismatch (const char       *function,
+                                                     gsize                   size,
+                                                     const GpuNativeContext *theirs,
+                                                     const GpuNativeContext *ours,
+                                                     GError                **error);
 /* Sets GPU_ERROR_NOT_SUPPORTED, because @backend lacks the op for @what, and returns FALSE. */
 gboolean          _gpu_backend_fail                 (const GpuBackend  *backend,
                                                      const char        *function,

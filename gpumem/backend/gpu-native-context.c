@@ -31,6 +31,32 @@ _gpu_native_context_fail (GpuNativeContext  *context,
 }
 
 gboolean
+_gpu_native_context_set_mismatch (const char              *function,
+                                  const char              *what,
+                                  const GpuNativeContext  *theirs,
+                                  const GpuNativeContext  *ours,
+                                  GError                 **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %s and the stream belong to different contexts, on %s and on %s", function,
+               what, theirs->devices[0]->id, ours->devices[0]->id);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_native_context_set_memory_mismatch (const char              *function,
+                                         gsize                    size,
+                                         const GpuNativeContext  *theirs,
+                                         const GpuNativeContext  *ours,
+                                         GError                 **error)
+{
+  g_autofree char *what = g_strdup_printf ("the memory of %" G_GSIZE_FORMAT " bytes", size);
+
+  return _gpu_native_context_set_mismatch (function, what, theirs, ours, error);
+}
+
+gboolean
 _gpu_native_context_end (GpuNativeContext  *context,
                          const char        *function,
                          GError            *failure,

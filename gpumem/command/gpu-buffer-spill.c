@@ -41,11 +41,12 @@ set_move_error (GpuMemory   *memory,
 {
   if (obstacle != NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "%s: cannot spill the buffer %p: it is %s", function, (void *) memory, obstacle);
+                 "%s: cannot spill a buffer of %" G_GSIZE_FORMAT " bytes: it is %s", function,
+                 memory->size, obstacle);
   else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory %p of %" G_GSIZE_FORMAT
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory of %" G_GSIZE_FORMAT
                  " bytes is in use by slices, images, mappings, bytes or prepared launches",
-                 function, (void *) memory, memory->size);
+                 function, memory->size);
 }
 
 /* Changes the state from @from to MOVING, as the first step of a move to the state @to. */
@@ -269,11 +270,9 @@ check_context (GpuMemory    *memory,
   if (timeline->context == memory->storage->context)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory %p and the stream belong to different contexts", function,
-               (void *) memory);
-
-  return FALSE;
+  return _gpu_native_context_set_memory_mismatch (function, memory->size,
+                                                  memory->storage->context, timeline->context,
+                                                  error);
 }
 
 static gboolean

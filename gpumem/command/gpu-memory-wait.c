@@ -2,6 +2,7 @@
 /* Waiting for all work that uses a memory. */
 #include "config.h"
 
+#include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
@@ -234,9 +235,8 @@ gpu_memory_add_stream (GpuMemory  *memory,
   if (timeline->context == storage->context)
     _gpu_storage_add_stream (storage->root, timeline);
   else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the memory %p and the stream belong to different contexts", function,
-                 (void *) memory);
+    _gpu_native_context_set_memory_mismatch (function, memory->size, storage->context,
+                                             timeline->context, error);
 
   _gpu_storage_unuse (storage);
 

@@ -284,6 +284,7 @@ check_foreign (GpuCudaDevice  *device,
 {
   CUcontext popped;
   CUdevice found = -1;
+  GpuCudaDevice *owner;
   CUresult code = _gpu_cuda.cuCtxPushCurrent (handle);
 
   if (code != CUDA_SUCCESS)
@@ -299,9 +300,11 @@ check_foreign (GpuCudaDevice  *device,
   if (found == device->device)
     return TRUE;
 
+  owner = _gpu_cuda_device_lookup (found);
+
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "context %p belongs to device %d, not to %s", (gpointer) handle, found,
-               device->base.id);
+               "context %p belongs to %s, not to %s", (gpointer) handle,
+               owner != NULL ? owner->base.id : "another device", device->base.id);
 
   return FALSE;
 }
@@ -551,8 +554,9 @@ context_pop_current (GpuNativeContext  *native,
     return _gpu_cuda_check (_gpu_cuda.cuCtxPopCurrent (&current), "cuCtxPopCurrent", error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "the context %p is current on this thread, not %p", (gpointer) current,
-               (gpointer) handle);
+               "%s is current on this thread, not the context on %s",
+               current != NULL ? "another context" : "no context",
+               ((GpuCudaContext *) native)->device->base.id);
 
   return FALSE;
 }

@@ -91,8 +91,8 @@ check_foreign (GpuCudaContext  *context,
   if (owner != context->context)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "stream %p belongs to context %p, not to context %p", (gpointer) handle,
-                   (gpointer) owner, (gpointer) context->context);
+                   "stream %p belongs to context %p, which is not the context on %s",
+                   (gpointer) handle, (gpointer) owner, context->device->base.id);
       return FALSE;
     }
 

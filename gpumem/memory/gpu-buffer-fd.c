@@ -113,9 +113,10 @@ _gpu_buffer_check_shareable (GpuBuffer   *buffer,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory %p was created without GPU_MEMORY_FLAGS_SHAREABLE%s", function,
-               (void *) buffer, memory->storage != NULL && memory->storage->suballocation != NULL
-                                ? ": create its pool with this flag" : "");
+               "%s: the memory of %" G_GSIZE_FORMAT " bytes was created without "
+               "GPU_MEMORY_FLAGS_SHAREABLE%s", function, memory->size,
+               memory->storage != NULL && memory->storage->suballocation != NULL
+                 ? ": create its pool with this flag" : "");
 
   return FALSE;
 }

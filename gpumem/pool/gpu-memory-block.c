@@ -352,13 +352,16 @@ gpu_memory_block_add_stream (GpuMemoryBlock  *block,
   timeline = stream->timeline;
   core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
 
-  if (timeline == NULL || timeline->context != core->context)
+  if (timeline == NULL)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_memory_block_add_stream: the stream %p %s", (void *) stream,
-                   timeline == NULL ? "was never initialised" : "is of another context");
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_memory_block_add_stream: the stream was never initialised");
       return FALSE;
     }
+
+  if (timeline->context != core->context)
+    return _gpu_native_context_set_mismatch ("gpu_memory_block_add_stream", "the block",
+                                             core->context, timeline->context, error);
 
   g_mutex_lock (&core->lock);
   extra = get_extra_locked (core, block);

@@ -208,7 +208,8 @@ _gpu_memory_pool_get_timeline (GpuMemoryPool  *pool,
     return timeline;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the stream belongs to another context than the pool", function);
+               "%s: the stream belongs to another context, on %s, than the pool, on %s", function,
+               timeline->context->devices[0]->id, pool->core->context->devices[0]->id);
 
   return NULL;
 }

@@ -412,9 +412,9 @@ fail_written (GpuMemory              *memory,
   g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s may be written, which the flags of the memory %p, %s, do not allow; kernels "
-               "must take it as an argument that is a pointer to const", where, (void *) memory,
-               text);
+               "%s may be written, which the flags of the memory of %" G_GSIZE_FORMAT " bytes, %s, "
+               "do not allow; kernels must take it as an argument that is a pointer to const",
+               where, memory->size, text);
 
   return FALSE;
 }
@@ -670,8 +670,8 @@ _gpu_arguments_resolve_indirect (GpuArguments  *arguments,
       if (GPU_IS_IMAGE (memories[i]))
         {
           g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       "gpu_stream_launch: the image %p cannot be reached through a pointer",
-                       (void *) memories[i]);
+                       "gpu_stream_launch: the memory %u of the indirect memory is an image, which "
+                       "has no pointers to it", i);
           return FALSE;
         }
     }

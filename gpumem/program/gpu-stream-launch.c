@@ -254,18 +254,23 @@ launch_prepared (GpuTimeline      *timeline,
 }
 
 GPU_COLD static gboolean
-fail_kernel (const GpuLaunch  *launch,
-             GError          **error)
+fail_kernel (const GpuLaunch        *launch,
+             const GpuNativeContext *context,
+             GError                **error)
 {
-  if (launch->core == NULL)
-    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                         "gpu_stream_launch: the kernel was never initialised");
-  else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_stream_launch: the kernel %s and the stream belong to different contexts",
-                 gpu_kernel_get_name (launch->kernel));
+  g_autofree char *what = NULL;
 
-  return FALSE;
+  if (launch->core == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_stream_launch: the kernel was never initialised");
+      return FALSE;
+    }
+
+  what = g_strdup_printf ("the kernel %s", gpu_kernel_get_name (launch->kernel));
+
+  return _gpu_native_context_set_mismatch ("gpu_stream_launch", what, launch->core->context,
+                                           context, error);
 }
 
 static inline GpuTimeline *
@@ -278,7 +283,7 @@ check_context (GpuStream        *stream,
   if (timeline == NULL
       || ((G_UNLIKELY (launch->core == NULL)
            || G_UNLIKELY (launch->core->context != timeline->context))
-          && !fail_kernel (launch, error)))
+          && !fail_kernel (launch, timeline->context, error)))
     return NULL;
 
   return timeline;

@@ -23,10 +23,10 @@ fail_constant (const GpuSubmission  *submission,
   const gsize offset = access->memory->storage->offset + access->offset;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " of the memory %p would be "
+               "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " of memory on %s would be "
                "written, but the memory is read only; a kernel must take it as an argument "
                "that is a pointer to const", submission->function, offset, offset + access->size,
-               (void *) access->memory);
+               access->memory->storage->context->devices[0]->id);
 
   return FALSE;
 }
@@ -48,11 +48,8 @@ fail_access (const GpuSubmission    *submission,
     return submission->run == NULL || !_gpu_memory_is_refused (memory, access->write)
            || fail_constant (submission, access, error);
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory %p and the stream belong to different contexts",
-               submission->function, (void *) memory);
-
-  return FALSE;
+  return _gpu_native_context_set_memory_mismatch (submission->function, memory->size,
+                                                  memory->storage->context, context, error);
 }
 
 /* Sets the storage of each access and checks the state of the memory.

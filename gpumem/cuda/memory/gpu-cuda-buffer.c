@@ -169,8 +169,8 @@ check_owner (GpuCudaContext  *context,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "address 0x%" G_GINT64_MODIFIER "x belongs to context 0x%" G_GINT64_MODIFIER "x on "
-               "device %d, not to context %p on device %d", (guint64) address, owner, ordinal,
-               (gpointer) context->context, context->device->ordinal);
+               "cuda:%d, not to the context on %s", (guint64) address, owner, ordinal,
+               context->device->base.id);
 
   return FALSE;
 }
