@@ -731,7 +731,10 @@ static void
 ipc_bad_fds (TestFixture *fixture)
 {
   const struct { guint place; GVariant *value; const char *words[2]; } cases[] = {
-    { 0, g_variant_new_string ("gpumem buffer 1"), { "\"gpumem buffer fd 1\"", NULL } },
+    { 0, g_variant_new_string ("gpumem buffer 1"),
+      { "one of gpu_buffer_export_handle(), not of gpu_buffer_export_fds()", NULL } },
+    { 0, g_variant_new_string ("gpumem buffer 9"),
+      { " bytes are not a handle of gpu_buffer_export_fds(), or have changed", NULL } },
     { 1, g_variant_new_string ("nobody"), { "nobody", "back end" } },
     { 2, g_variant_new_uint64 (0), { " 0 bytes", NULL } },
     { 2, g_variant_new_uint64 (G_MAXUINT64), { "18446744073709551615 bytes", NULL } },
@@ -804,7 +807,8 @@ ipc_event (TestFixture *fixture)
   child_stop (&other);
 
   g_assert_null (gpu_event_new_from_handle (fixture->context, memory_handle, &error));
-  test_assert_gpu_error (error, GPU_ERROR_IPC);
+  test_assert_gpu_error (error, GPU_ERROR_IPC,
+                         "one of gpu_buffer_export_handle(), not of gpu_event_export_handle()");
 }
 
 int

@@ -13,15 +13,16 @@ static const struct
   const char      *magic;
   GpuCapabilities  capability;
   const char      *text;
+  const char      *exporter;
 }
 types[] =
 {
   [GPU_IPC_BUFFER]    = { "gpumem buffer 1", GPU_CAPABILITIES_IPC_HANDLES,
-                          "handles of other processes" },
+                          "handles of other processes", "gpu_buffer_export_handle()" },
   [GPU_IPC_BUFFER_FD] = { "gpumem buffer fd 1", GPU_CAPABILITIES_IPC_FDS,
-                          "memory with file descriptors" },
+                          "memory with file descriptors", "gpu_buffer_export_fds()" },
   [GPU_IPC_EVENT]     = { "gpumem event 1", GPU_CAPABILITIES_IPC_HANDLES,
-                          "events of other processes" }
+                          "events of other processes", "gpu_event_export_handle()" }
 };
 
 void
@@ -46,11 +47,37 @@ _gpu_ipc_envelope_seal (const GpuIpcEnvelope  *envelope,
   return g_variant_get_data_as_bytes (variant);
 }
 
+/* Sets the error for bytes that are not a handle of this type: changed bytes, or a handle of
+ * another function. */
+static void
+set_type_error (GpuIpcType    type,
+                GBytes       *handle,
+                gboolean      is_normal,
+                const char   *magic,
+                const char   *function,
+                GError      **error)
+{
+  for (guint i = 0; is_normal && i < G_N_ELEMENTS (types); i++)
+    {
+      if (g_strcmp0 (types[i].magic, magic) == 0)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+                       "%s: the handle is one of %s, not of %s", function, types[i].exporter,
+                       types[type].exporter);
+          return;
+        }
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+               "%s: the %" G_GSIZE_FORMAT " bytes are not a handle of %s, or have changed since",
+               function, g_bytes_get_size (handle), types[type].exporter);
+}
+
 static gboolean
 envelope_open (GpuIpcEnvelope    *envelope,
                GBytes            *handle,
                const char        *function,
-               const char        *magic,
+               GpuIpcType         type,
                const GpuBackend  *backend,
                GError           **error)
 {
@@ -58,6 +85,7 @@ envelope_open (GpuIpcEnvelope    *envelope,
   g_autoptr (GVariant) payload = NULL;
   const char *given_magic;
   const char *given_backend;
+  gboolean is_normal;
   guint32 flags;
 
   variant = g_variant_new_from_bytes (G_VARIANT_TYPE (ENVELOPE_TYPE), handle, FALSE);
@@ -65,11 +93,10 @@ envelope_open (GpuIpcEnvelope    *envelope,
   g_variant_get (variant, "(&s&stuiu@ay)", &given_magic, &given_backend, &envelope->size, &flags,
                  &envelope->fd, &envelope->n_fds, &payload);
 
-  if (!g_variant_is_normal_form (variant) || !g_str_equal (given_magic, magic))
+  is_normal = g_variant_is_normal_form (variant);
+  if (!is_normal || !g_str_equal (given_magic, types[type].magic))
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                   "%s: the %" G_GSIZE_FORMAT " bytes are not a \"%s\"", function,
-                   g_bytes_get_size (handle), magic);
+      set_type_error (type, handle, is_normal, given_magic, function, error);
       return FALSE;
     }
 
@@ -140,7 +167,7 @@ _gpu_ipc_import_begin (GpuContext      *context,
 
   if (!_gpu_ipc_check (native, function, can_import (native->backend, type),
                        types[type].capability, types[type].text, error)
-      || !envelope_open (envelope, handle, function, types[type].magic, native->backend, error))
+      || !envelope_open (envelope, handle, function, type, native->backend, error))
     return NULL;
 
   return native;

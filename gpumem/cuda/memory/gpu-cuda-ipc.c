@@ -77,7 +77,8 @@ _gpu_cuda_handle_read (GpuCudaHandle  *handle,
       || handle->version != GPU_CUDA_HANDLE_VERSION || handle->kind > GPU_CUDA_HANDLE_EVENT
       || (kinds & (1u << handle->kind)) == 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-                 "%" G_GSIZE_FORMAT " bytes are not a handle of this kind and version", n_bytes);
+                 "the driver's part of the handle, %" G_GSIZE_FORMAT " bytes, has changed, or is "
+                 "of another version of this library", n_bytes);
   else if (handle->size < size || handle->offset > handle->whole_size
            || handle->size > handle->whole_size - handle->offset)
     g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
