@@ -82,6 +82,15 @@ trim_all (Captured *captured)
 }
 
 static void
+drop_all (Captured *captured)
+{
+  g_clear_object (&captured->pool);
+  g_clear_object (&captured->stream);
+  g_clear_object (&captured->other);
+  gpu_context_pop_current (captured->context, NULL);
+}
+
+static void
 teardown (Captured *captured)
 {
   trim_all (captured);
@@ -89,10 +98,24 @@ teardown (Captured *captured)
   g_assert_cmpuint (get_figure (captured, "managed-bytes"), ==, 0);
   captured->hooks->end_stream (captured->hooks->pool, captured->a);
   captured->hooks->end_stream (captured->hooks->pool, captured->b);
-  g_clear_object (&captured->pool);
-  g_clear_object (&captured->stream);
-  g_clear_object (&captured->other);
-  gpu_context_pop_current (captured->context, NULL);
+  drop_all (captured);
+}
+
+/* Returns FALSE if the driver is not the stand-in. */
+static gboolean
+set_fault (const char *spec)
+{
+  __typeof__ (&gpumem_cuda_driver_set_fail) set_fail = GPUMEM_CUDA_DRIVER (set_fail);
+
+  return set_fail != NULL && set_fail (spec);
+}
+
+static guint
+count_user_objects (void)
+{
+  __typeof__ (&gpumem_cuda_driver_get_live) get_live = GPUMEM_CUDA_DRIVER (get_live);
+
+  return get_live != NULL ? get_live ("user object") : 0;
 }
 
 static guint64
@@ -371,9 +394,7 @@ test_dropped (TestFixture *fixture)
   graph = end (&captured);
   g_clear_object (&captured.pool);
   g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
-  g_clear_object (&captured.stream);
-  g_clear_object (&captured.other);
-  gpu_context_pop_current (captured.context, NULL);
+  drop_all (&captured);
 }
 
 /* --- replays that are pending ----------------------------------------------------------------- */
@@ -528,6 +549,36 @@ test_room (TestFixture *fixture)
   teardown (&captured);
 }
 
+/* If the driver cannot report that the graph is destroyed, the memory stays in use until the pool is
+ * dropped, and the object of the driver for the report is freed. */
+static void
+test_not_retained (TestFixture *fixture)
+{
+  guint live;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  live = count_user_objects ();
+  if (!set_fault ("cuGraphRetainUserObject:1:999"))
+    {
+      g_test_skip ("the driver is not the stand-in");
+      teardown (&captured);
+      return;
+    }
+  begin (&captured);
+  drop (&captured, take (&captured, MIB, captured.a), captured.a);
+  set_fault ("");
+  g_assert_cmpuint (count_user_objects (), ==, live);
+  graph = end (&captured);
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  trim_all (&captured);
+  g_assert_cmpuint (get_figure (&captured, "managed-bytes"), >=, MIB);
+  drop_all (&captured);
+}
+
 #endif
 
 int
@@ -547,6 +598,7 @@ main (int argc, char **argv)
   test_add ("ended-stream", test_ended_stream);
   test_add ("lookup", test_lookup);
   test_add ("room", test_room);
+  test_add ("not-retained", test_not_retained);
 #endif
 
   return test_run ();

@@ -401,8 +401,52 @@ stream_get_state (GpuNativeStream *native,
   _gpu_cuda_leave (entered);
 }
 
-/* Caller has entered the context. If the graph does not retain the object, the object is never
- * freed: its release would call @release, which reports that the graph was destroyed. */
+/* The data of a user object of the driver. */
+typedef struct
+{
+  GDestroyNotify release;           /* NULL if no graph retains the object */
+  gpointer       data;
+} UserData;
+
+/* Called by the driver, on any thread. */
+static void
+user_data_free (gpointer pointer)
+{
+  UserData *user = pointer;
+
+  if (user->release != NULL)
+    user->release (user->data);
+  g_free (user);
+}
+
+/* Caller has entered the context. Takes ownership of @user. */
+static gboolean
+retain_user (CUgraph    graph,
+             UserData  *user,
+             GError   **error)
+{
+  CUuserObject object = NULL;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuUserObjectCreate (&object, user, user_data_free, 1,
+                                                      CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+                        "cuUserObjectCreate", error))
+    {
+      g_free (user);
+      return FALSE;
+    }
+
+  if (_gpu_cuda_check (_gpu_cuda.cuGraphRetainUserObject (graph, object, 1,
+                                                          CU_GRAPH_USER_OBJECT_MOVE),
+                       "cuGraphRetainUserObject", error))
+    return TRUE;
+
+  user->release = NULL;             /* it would report that the graph was destroyed */
+  _gpu_cuda.cuUserObjectRelease (object, 1);
+
+  return FALSE;
+}
+
+/* Caller has entered the context. */
 static gboolean
 retain_entered (CUstream         stream,
                 GDestroyNotify   release,
@@ -412,17 +456,17 @@ retain_entered (CUstream         stream,
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t sequence = 0;
   CUgraph graph = NULL;
-  CUuserObject object = NULL;
+  UserData *user;
 
-  return _gpu_cuda_check (_gpu_cuda.cuStreamGetCaptureInfo_v2 (stream, &status, &sequence, &graph,
-                                                               NULL, NULL),
-                          "cuStreamGetCaptureInfo", error)
-         && _gpu_cuda_check (_gpu_cuda.cuUserObjectCreate (&object, data, (CUhostFn) release, 1,
-                                                           CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
-                             "cuUserObjectCreate", error)
-         && _gpu_cuda_check (_gpu_cuda.cuGraphRetainUserObject (graph, object, 1,
-                                                                CU_GRAPH_USER_OBJECT_MOVE),
-                             "cuGraphRetainUserObject", error);
+  if (!_gpu_cuda_check (_gpu_cuda.cuStreamGetCaptureInfo_v2 (stream, &status, &sequence, &graph,
+                                                             NULL, NULL),
+                        "cuStreamGetCaptureInfo", error))
+    return FALSE;
+
+  user = g_new (UserData, 1);
+  *user = (UserData) { release, data };
+
+  return retain_user (graph, user, error);
 }
 
 static gboolean

@@ -176,6 +176,16 @@ drop_user (UserObject *user)
   object_kill (user);
 }
 
+ENTRY (cuUserObjectRelease, (CUuserObject object, unsigned int n_references),
+       (object, n_references))
+{
+  TRY (object_check (object, OBJECT_USER));
+  if (n_references != 1)
+    return CUDA_ERROR_INVALID_VALUE;
+  drop_user (object);
+  return CUDA_SUCCESS;
+}
+
 ENTRY (cuGraphDestroy, (CUgraph graph), (graph))
 {
   TRY (object_check (graph, OBJECT_GRAPH));

@@ -101,6 +101,8 @@ GPU_CUDA_SYMBOL (CAPTURE, cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCap
 GPU_CUDA_SYMBOL (CAPTURE, cuUserObjectCreate, 11030,
                  (CUuserObject *object, void *pointer, CUhostFn destroy,
                   unsigned int n_references, unsigned int flags))
+GPU_CUDA_SYMBOL (CAPTURE, cuUserObjectRelease, 11030,
+                 (CUuserObject object, unsigned int n_references))
 GPU_CUDA_SYMBOL (CAPTURE, cuGraphRetainUserObject, 11030,
                  (CUgraph graph, CUuserObject object, unsigned int n_references,
                   unsigned int flags))
