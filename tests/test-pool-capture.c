@@ -549,8 +549,8 @@ test_room (TestFixture *fixture)
   teardown (&captured);
 }
 
-/* If the driver cannot report that the graph is destroyed, the memory stays in use until the pool is
- * dropped, and the object of the driver for the report is freed. */
+/* If the driver cannot report that the graph is destroyed, the memory stays in use until the pool
+ * is dropped, and the object of the driver for the report is freed. */
 static void
 test_not_retained (TestFixture *fixture)
 {

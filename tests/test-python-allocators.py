@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import types
+import weakref
 
 from python_util import Skip, equal, main, raises
 
@@ -217,6 +218,11 @@ def case_wrong_values():
             ({"libraries": (5,)}, ValueError, "library", "5")):
         with raises(kind, "gpumem.allocators.install()", *words):
             allocators.install(**options)
+    from gi.repository import Gpu
+    pool = Gpu.MemoryPool(Gpu.Context(Gpu.Device.find("cuda:0")), Gpu.MemoryPoolKind.BINS)
+    equal(pool.hooks, None)
+    with raises(RuntimeError, "gpumem.allocators.install()", "cuda:0", "has no addresses"):
+        allocators.install(pool=pool)
     assert not allocators._load().gpumem_allocators_has_pool(0)
     installed, other = allocators.install(limit=8 * MIB), allocators.install()
     equal((installed.limit, other.limit), (8 * MIB, 8 * MIB))
@@ -343,6 +349,34 @@ def case_cupy():
     for _ in range(300):
         cupy.current = CupyStream(make_stream(installed))
         cupy.free(cupy.malloc(1000), 0)
+
+
+def case_streams():
+    """The streams of live blocks are kept, however many. Others are forgotten, so that the library
+    can destroy them."""
+    installed = install()
+    from gpumem import _libraries
+    blocks = _libraries.Blocks(0)
+    n = _libraries.MOST_STREAMS + 20
+    streams = [CupyStream(make_stream(installed)) for _ in range(n)]
+    alive = [weakref.ref(stream) for stream in streams]
+    addresses = [blocks.alloc(1000, stream) for stream in streams]
+    again = blocks.alloc(1000, streams[0])
+    first = [streams[0].ptr, streams[1].ptr]
+    del streams
+    assert all(one() is not None for one in alive)
+    equal(blocks.alloc(0, alive[2]()), 0)
+    with raises(MemoryError, str(1 << 60)):
+        blocks.alloc(1 << 60, alive[2]())
+    for address in addresses:
+        blocks.free(address)
+    for _ in range(n):
+        blocks.free(blocks.alloc(100, CupyStream(make_stream(installed))))
+    assert len(blocks.streams.kept) <= _libraries.MOST_STREAMS
+    assert first[0] in blocks.streams.kept and alive[0]() is not None, "it has a live block"
+    assert first[1] not in blocks.streams.kept and alive[1]() is None
+    blocks.free(again)
+    equal((blocks.streams.counts, installed.statistics["active-blocks"]), ({}, 0))
 
 
 def case_numba():

@@ -20,7 +20,8 @@ TORCH_HOOKS = (
     (("set_release_pool", "set_release_pool_fn"), "release_pool"),
 )
 
-# Streams that an adaptor keeps alive for each device. For more streams, it forgets the oldest.
+# Streams that an adaptor keeps alive for each device. For more streams, it forgets the oldest of
+# those without live blocks.
 MOST_STREAMS = 256
 
 MODULES = {"torch": ("torch",), "cupy": ("cupy",), "numba": ("numba.cuda",), "rmm": ("rmm",),
@@ -92,23 +93,42 @@ def _to_handle(stream):
 
 
 class Streams:
-    """Keeps the streams that the pool uses: a library may destroy a stream with its object."""
+    """Keeps the streams that the pool uses: a library may destroy a stream with its object. Streams
+    of live blocks are always kept, because their handles, which the blocks name, could otherwise
+    become those of new streams."""
 
     def __init__(self, pool):
-        self.pool, self.kept = pool, {}
+        self.pool, self.kept, self.counts = pool, {}, {}
         self.lock = threading.RLock()       # a collected object may free memory meanwhile
 
-    def use(self, stream):
+    def _forget_idle(self):
+        oldest = next((handle for handle in self.kept if handle not in self.counts), None)
+        if oldest is None:
+            return False
+        forgotten = self.kept.pop(oldest)
+        self.pool.end_stream(oldest)
+        del forgotten                       # may destroy the stream
+        return True
+
+    def use(self, stream, is_held=False):
+        """Returns the handle. With is_held, keeps the stream until release()."""
         handle = _to_handle(stream)
+        if handle <= 2:                     # the default streams
+            return handle
         with self.lock:
-            if handle > 2 and handle not in self.kept:
-                while len(self.kept) >= MOST_STREAMS:
-                    oldest = next(iter(self.kept))
-                    forgotten = self.kept.pop(oldest)
-                    self.pool.end_stream(oldest)
-                    del forgotten           # may destroy the stream
+            if is_held:
+                self.counts[handle] = self.counts.get(handle, 0) + 1
+            if handle not in self.kept:
+                while len(self.kept) >= MOST_STREAMS and self._forget_idle():
+                    pass
                 self.kept[handle] = stream
         return handle
+
+    def release(self, handle):
+        with self.lock:
+            count = self.counts.pop(handle, 1) - 1
+            if count > 0:
+                self.counts[handle] = count
 
 
 class Blocks:
@@ -120,16 +140,25 @@ class Blocks:
         self.handles = {}
 
     def alloc(self, size, stream):
-        handle = self.streams.use(stream)
-        address = self.pool.alloc(size, handle)
-        if address:
-            self.handles[address] = handle
+        handle = self.streams.use(stream, True)
+        address = 0
+        try:
+            address = self.pool.alloc(size, handle)
+        finally:
+            if address:
+                self.handles[address] = handle
+            else:
+                self.streams.release(handle)
         return address
 
     def free(self, address, stream=None):
+        if not address:
+            return
         handle = self.handles.pop(address, 0)
-        if address:
+        try:
             self.pool.free(address, handle if stream is None else self.streams.use(stream))
+        finally:
+            self.streams.release(handle)
 
 
 # --- PyTorch ------------------------------------------------------------------------------------
