@@ -549,6 +549,51 @@ test_room (TestFixture *fixture)
   teardown (&captured);
 }
 
+/* The event at @place of the history is this one. */
+static void
+check_event (GVariant *events, gsize place, const char *action, guint64 address, guint64 size)
+{
+  g_autoptr (GVariant) event = g_variant_get_child_value (events, place);
+  const char *name;
+  guint64 value;
+  guint32 stream;
+
+  g_assert_true (g_variant_lookup (event, "action", "&s", &name));
+  g_assert_cmpstr (name, ==, action);
+  g_assert_true (g_variant_lookup (event, "address", "t", &value));
+  g_assert_cmpuint (value, ==, address);
+  g_assert_true (g_variant_lookup (event, "size", "t", &value));
+  g_assert_cmpuint (value, ==, size);
+  g_assert_true (g_variant_lookup (event, "stream", "u", &stream));
+}
+
+/* The history has the blocks of a graph, besides the larger blocks that the graph owns. */
+static void
+test_history (TestFixture *fixture)
+{
+  guint64 address;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) events = NULL;
+  gsize n;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  test_assert_ok (gpu_memory_pool_set_history_size (captured.pool, 100, &error), error);
+  begin (&captured);
+  address = take (&captured, 5000, captured.a);
+  drop (&captured, address, captured.a);
+  g_assert_cmpuint (captured.driver.destroy_graph (end (&captured)), ==, 0);
+  events = gpu_memory_pool_get_history (captured.pool);
+  n = g_variant_n_children (events);
+  g_assert_cmpuint (n, >=, 3);
+  check_event (events, n - 2, "graph_alloc", address, 5000);
+  check_event (events, n - 1, "graph_free", address, 5000);
+  test_assert_ok (gpu_memory_pool_set_history_size (captured.pool, 0, &error), error);
+  teardown (&captured);
+}
+
 /* If the driver cannot report that the graph is destroyed, the memory stays in use until the pool
  * is dropped, and the object of the driver for the report is freed. */
 static void
@@ -598,6 +643,7 @@ main (int argc, char **argv)
   test_add ("ended-stream", test_ended_stream);
   test_add ("lookup", test_lookup);
   test_add ("room", test_room);
+  test_add ("history", test_history);
   test_add ("not-retained", test_not_retained);
 #endif
 

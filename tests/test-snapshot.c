@@ -34,6 +34,8 @@ static const char events_text[] =
   " {'action': <'segment_alloc'>, 'time': <uint64 11>, 'address': <uint64 4096>,"
   "  'size': <uint64 512>, 'stream': <uint32 3>},"
   " {'action': <'alloc'>, 'time': <uint64 12>, 'address': <uint64 4096>, 'size': <uint64 300>},"
+  " {'action': <'graph_alloc'>, 'time': <uint64 12>, 'address': <uint64 4096>,"
+  "  'size': <uint64 300>, 'stream': <uint32 1>},"
   " {'action': <'oom'>, 'time': <uint64 13>, 'size': <uint64 9000000000>,"
   "  'device-free': <uint64 5000000000>},"
   " {'action': <'free_completed'>, 'time': <uint64 14>, 'address': <uint64 256>,"

@@ -34,6 +34,8 @@ static const struct
   { "segment_map", { 0, 0, 1 } },
   { "segment_unmap", { 0, 0, -1 } },
   { "oom", { 0, 0, 0 } },
+  { "graph_alloc", { 0, 0, 0 } },
+  { "graph_free", { 0, 0, 0 } },
   { "snapshot", { 0, 0, 0 } }
 };
 
@@ -306,6 +308,9 @@ add_events (JsonBuilder  *builder,
       if (!read_event (events, i, &event, error))
         return FALSE;
       name = actions[event.action].name;
+      /* The viewer does not know these actions. It shows the larger blocks of the graph. */
+      if (g_str_has_prefix (name, "graph_"))
+        continue;
       json_builder_begin_object (builder);
       add_string (builder, "action", name);
       if (g_str_equal (name, "oom"))

@@ -13,7 +13,8 @@
  *
  * Events are of type aa{sv}, in order, each with
  *   action       s  alloc, free_requested, free_completed, segment_alloc, segment_free,
- *                   segment_map, segment_unmap, oom or snapshot
+ *                   segment_map, segment_unmap, oom, graph_alloc, graph_free or
+ *                   snapshot
  *   time         t  microseconds
  *   address      t  not for oom and snapshot
  *   size         t  not for oom and snapshot

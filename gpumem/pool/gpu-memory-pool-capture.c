@@ -201,7 +201,13 @@ _gpu_pool_capture_alloc (GpuPoolCapture  *capture,
                          GpuTimeline     *timeline,
                          GError         **error)
 {
-  return _gpu_pool_alloc (capture->pool, size, 0, timeline, error);
+  GpuMemoryBlock *block = _gpu_pool_alloc (capture->pool, size, 0, timeline, error);
+
+  if (block != NULL && gpu_pool_core_records (capture->core))
+    _gpu_pool_core_record (capture->core, GPU_POOL_GRAPH_ALLOC,
+                           _gpu_pool_block_get_address (block), size, timeline);
+
+  return block;
 }
 
 void
@@ -248,6 +254,10 @@ _gpu_pool_capture_free (GpuMemoryBlock *block,
                         GpuTimeline    *timeline)
 {
   GpuPoolCapture *capture = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+
+  if (gpu_pool_core_records (capture->core))
+    _gpu_pool_core_record (capture->core, GPU_POOL_GRAPH_FREE, _gpu_pool_block_get_address (block),
+                           _gpu_pool_block_get_size (block), timeline);
 
   if (_gpu_pool_block_get_owner_flag (block))
     {

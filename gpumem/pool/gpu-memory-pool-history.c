@@ -144,7 +144,9 @@ describe_event (GVariantBuilder *builder,
     [GPU_POOL_SEGMENT_FREE] = "segment_free",
     [GPU_POOL_CHUNK_MAP] = "segment_map",
     [GPU_POOL_CHUNK_UNMAP] = "segment_unmap",
-    [GPU_POOL_OUT_OF_MEMORY] = "oom"
+    [GPU_POOL_OUT_OF_MEMORY] = "oom",
+    [GPU_POOL_GRAPH_ALLOC] = "graph_alloc",
+    [GPU_POOL_GRAPH_FREE] = "graph_free"
   };
 
   add_event (builder, event, names[event->action]);
@@ -178,7 +180,9 @@ copy_events (GpuPoolHistory *history,
  * - `action`, s: "alloc" when memory is allocated; "free_requested", followed by "free_completed",
  *   when memory is freed, even if it has pending uses; "segment_alloc", "segment_free",
  *   "segment_map" and "segment_unmap" when the pool gets memory from the driver or its allocator,
- *   returns it, maps it or unmaps it; "oom" when a request fails for lack of memory
+ *   returns it, maps it or unmaps it; "oom" when a request fails for lack of memory; "graph_alloc"
+ *   and "graph_free" when memory of a captured graph is allocated or freed (see #GpuPoolHooks). It
+ *   lies in larger blocks, which the graph owns, and which have "alloc" events without a stream
  * - `time`, t: microseconds of g_get_monotonic_time()
  * - `size`, t: bytes. For allocations and frees, this is the requested size. For a failed request
  *   for several blocks, it is the sum of their sizes

@@ -30,7 +30,9 @@ typedef enum
   GPU_POOL_SEGMENT_FREE,
   GPU_POOL_CHUNK_MAP,
   GPU_POOL_CHUNK_UNMAP,
-  GPU_POOL_OUT_OF_MEMORY
+  GPU_POOL_OUT_OF_MEMORY,
+  GPU_POOL_GRAPH_ALLOC,             /* within a block that GPU_POOL_ALLOC has recorded */
+  GPU_POOL_GRAPH_FREE
 } GpuPoolAction;
 
 typedef struct _GpuPoolHistory GpuPoolHistory;
