@@ -12,6 +12,7 @@
 
 #ifdef HAVE_CUDA
 
+#define KIB    ((gsize) 1 << 10)
 #define MIB    ((gsize) 1 << 20)
 #define NUMBER 77                   /* of an announced capture */
 
@@ -549,6 +550,106 @@ test_room (TestFixture *fixture)
   teardown (&captured);
 }
 
+/* Memory for the per-thread default stream is ordered as for the legacy default stream, so that it
+ * cannot belong to a graph. */
+static void
+test_per_thread (TestFixture *fixture)
+{
+  const gpointer per_thread = GSIZE_TO_POINTER (GPU_STREAM_HANDLE_PER_THREAD);
+  gpointer own;
+  g_autoptr (GError) error = NULL;
+  CUgraph graph;
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  own = captured.a;
+  captured.a = per_thread;
+  drop (&captured, take (&captured, MIB, per_thread), per_thread);
+  begin (&captured);
+  g_assert_cmpuint (captured.hooks->alloc (captured.hooks->pool, MIB, per_thread, &error), ==, 0);
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "GpuPoolHooks", "per-thread");
+  graph = end (&captured);
+  g_assert_cmpuint (captured.driver.destroy_graph (graph), ==, 0);
+  drop (&captured, take (&captured, MIB, per_thread), per_thread);
+  captured.a = own;
+  test_assert_ok (gpu_context_synchronize (captured.context, &error), error);
+  trim_all (&captured);
+  test_assert_ok (gpu_context_synchronize (captured.context, &error), error);
+  teardown (&captured);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  Captured *captured;
+  gint      stopped;                /* atomic */
+  gint      n;                      /* atomic: allocations so far */
+} Allocating;
+
+static gpointer
+allocate (gpointer data)
+{
+  Allocating *allocating = data;
+  Captured *captured = allocating->captured;
+  guint64 held = 0;
+
+  while (!g_atomic_int_get (&allocating->stopped))
+    {
+      guint64 address = take (captured, 1000 + 64 * KIB * (g_atomic_int_get (&allocating->n) % 3),
+                              captured->b);
+
+      if (held != 0)
+        drop (captured, held, captured->b);
+      held = address;
+      g_atomic_int_inc (&allocating->n);
+    }
+  if (held != 0)
+    drop (captured, held, captured->b);
+  return NULL;
+}
+
+/* A capture is released while threads allocate from it. The threads get memory of the capture or
+ * of the pool, and no memory is lost. */
+static void
+test_released_meanwhile (TestFixture *fixture)
+{
+  Allocating allocating = { NULL, };
+  g_autoptr (GError) error = NULL;
+  GpuPoolHooks *hooks;
+  GThread *threads[3];
+  Captured captured;
+
+  if (!setup (&captured, fixture))
+    return;
+
+  hooks = captured.hooks;
+  allocating.captured = &captured;
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    threads[i] = g_thread_new ("allocate", allocate, &allocating);
+  for (guint i = 0; i < 2000; i++)
+    {
+      const gint before = g_atomic_int_get (&allocating.n);
+
+      test_assert_ok (hooks->begin_capture (hooks->pool, NUMBER, is_stream, captured.b, NULL,
+                                            &error), error);
+      while (g_atomic_int_get (&allocating.n) - before < (gint) i % 4)
+        g_thread_yield ();
+      if (i % 2 == 0)
+        g_assert_true (hooks->end_capture (hooks->pool, NUMBER));
+      g_assert_true (hooks->release_capture (hooks->pool, NUMBER));
+      g_assert_false (hooks->release_capture (hooks->pool, NUMBER));
+    }
+  g_atomic_int_set (&allocating.stopped, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+  teardown (&captured);
+}
+
+/* --- the history ------------------------------------------------------------------------------ */
+
 /* The event at @place of the history is this one. */
 static void
 check_event (GVariant *events, gsize place, const char *action, guint64 address, guint64 size)
@@ -643,6 +744,8 @@ main (int argc, char **argv)
   test_add ("ended-stream", test_ended_stream);
   test_add ("lookup", test_lookup);
   test_add ("room", test_room);
+  test_add ("per-thread", test_per_thread);
+  test_add ("released-meanwhile", test_released_meanwhile);
   test_add ("history", test_history);
   test_add ("not-retained", test_not_retained);
 #endif
