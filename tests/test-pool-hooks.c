@@ -6,92 +6,22 @@
 #ifdef HAVE_CUDA
 #include "cuda-driver/cuda-driver.h"
 #endif
-#include "test-pool-util.h"
+#include "test-pool-hooks-util.h"
 
 #define MIB       ((gsize) 1 << 20)
 #define N_THREADS 4
 
-typedef struct
-{
-  GpuMemoryPool *pool;
-  GpuPoolHooks  *hooks;
-  GpuStream     *first, *second;
-  gpointer       a, b;              /* the driver's handles; NULL on the host */
-} Hooked;
-
-static gpointer
-get_handle (GpuStream *stream)
-{
-  const char *backend = gpu_device_get_backend (gpu_context_get_device (
-                                                  gpu_stream_get_context (stream)));
-
-  return g_str_equal (backend, "host") ? NULL
-                                       : (gpointer) (gsize) gpu_stream_get_native_handle (stream);
-}
-
-/* Skips the test, with a reason, if the memory of pools has no addresses. */
 static gboolean
-setup (Hooked *hooked, TestFixture *fixture)
+setup (TestHooks *hooked, TestFixture *fixture)
 {
-  g_autoptr (GError) error = NULL;
-
-  *hooked = (Hooked) { NULL, };
-  hooked->pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_AUTOMATIC,
-                                      GPU_MEMORY_FLAGS_NONE, &error);
-  g_assert_no_error (error);
-  g_object_get (hooked->pool, "hooks", &hooked->hooks, NULL);
-  if (hooked->hooks == NULL)
-    {
-      g_object_unref (hooked->pool);
-      g_test_skip ("memory of pools has no addresses on this device");
-      return FALSE;
-    }
-
-  g_assert_cmpuint (hooked->hooks->version, ==, GPU_POOL_HOOKS_VERSION);
-  hooked->first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  hooked->second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  hooked->a = get_handle (hooked->first);
-  hooked->b = get_handle (hooked->second);
-
-  return TRUE;
+  return test_hooks_init (hooked, fixture, GPU_MEMORY_POOL_AUTOMATIC, GPU_STREAM_FLAGS_NONE);
 }
 
 static void
-teardown (Hooked *hooked)
+trim_all (TestHooks *hooked)
 {
-  hooked->hooks->end_stream (hooked->hooks->pool, hooked->a);
-  hooked->hooks->end_stream (hooked->hooks->pool, hooked->b);
-  g_clear_object (&hooked->pool);
-  g_clear_object (&hooked->first);
-  g_clear_object (&hooked->second);
-}
-
-static guint64
-take (Hooked *hooked, gsize size, gpointer stream)
-{
-  g_autoptr (GError) error = NULL;
-  guint64 address = hooked->hooks->alloc (hooked->hooks->pool, size, stream, &error);
-
-  g_assert_no_error (error);
-  g_assert_cmpuint (address, !=, 0);
-  return address;
-}
-
-static guint64
-get_figure (Hooked *hooked, const char *name)
-{
-  return hooked->hooks->get_figure (hooked->hooks->pool, name);
-}
-
-/* A trim records the fences that show that the work has completed; the next one frees. */
-static void
-trim_all (Hooked *hooked)
-{
-  hooked->hooks->trim (hooked->hooks->pool, 0);
-  test_synchronize (hooked->first);
-  test_synchronize (hooked->second);
-  hooked->hooks->trim (hooked->hooks->pool, 0);
-  g_assert_cmpuint (get_figure (hooked, "managed-bytes"), ==, 0);
+  test_hooks_trim (hooked);
+  g_assert_cmpuint (test_hooks_get_figure (hooked, "managed-bytes"), ==, 0);
 }
 
 /* Work of another library: the pool does not know the buffer. */
@@ -121,7 +51,7 @@ fill (TestFixture *fixture, GpuStream *stream, guint64 address, guint8 value, gs
   if (set != NULL)
     {
       test_assert_ok (gpu_context_push_current (fixture->context, &error), error);
-      g_assert_cmpuint (set (address, value, size, get_handle (stream)), ==, 0);
+      g_assert_cmpuint (set (address, value, size, test_hooks_get_handle (stream)), ==, 0);
       gpu_context_pop_current (fixture->context, NULL);
       return;
     }
@@ -149,15 +79,15 @@ test_addresses (TestFixture *fixture)
   guint64 address, start = 1;
   gsize size = 1;
   g_autoptr (GError) error = NULL;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!setup (&hooked, fixture))
     return;
 
-  address = take (&hooked, 3 * MIB + 5, hooked.a);
-  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 1);
-  g_assert_cmpuint (get_figure (&hooked, "active-bytes"), ==, 3 * MIB + 5);
-  g_assert_cmpuint (get_figure (&hooked, "no-such-figure"), ==, 0);
+  address = test_hooks_take (&hooked, 3 * MIB + 5, hooked.a);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "active-blocks"), ==, 1);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "active-bytes"), ==, 3 * MIB + 5);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "no-such-figure"), ==, 0);
 
   g_assert_true (hooked.hooks->lookup (hooked.hooks->pool, address, &start, &size));
   g_assert_cmpuint (start, ==, address);
@@ -169,7 +99,7 @@ test_addresses (TestFixture *fixture)
   g_assert_false (hooked.hooks->lookup (hooked.hooks->pool, 4096, NULL, NULL));
 
   g_assert_false (hooked.hooks->free (hooked.hooks->pool, address + 512, hooked.a));
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.a));
+  test_hooks_drop (&hooked, address, hooked.a);
   g_assert_false (hooked.hooks->free (hooked.hooks->pool, address, hooked.a));
   g_assert_false (hooked.hooks->lookup (hooked.hooks->pool, address, NULL, NULL));
   g_assert_false (hooked.hooks->add_stream (hooked.hooks->pool, address, hooked.b, &error));
@@ -178,9 +108,9 @@ test_addresses (TestFixture *fixture)
 
   g_assert_cmpuint (hooked.hooks->alloc (hooked.hooks->pool, 0, hooked.a, &error), ==, 0);
   g_assert_no_error (error);
-  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "active-blocks"), ==, 0);
   trim_all (&hooked);
-  teardown (&hooked);
+  test_hooks_clear (&hooked);
 }
 
 /* The second stream gets memory that the first stream still writes. */
@@ -190,31 +120,30 @@ check_order (TestFixture *fixture, gboolean by_add_stream)
   g_autoptr (GError) error = NULL;
   TestHold *hold;
   guint64 address;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!test_can_hold (fixture) || !setup (&hooked, fixture))
     return;
 
   gpu_memory_pool_set_limit (hooked.pool, 4 * MIB);
-  address = take (&hooked, 3 * MIB, by_add_stream ? hooked.b : hooked.a);
+  address = test_hooks_take (&hooked, 3 * MIB, by_add_stream ? hooked.b : hooked.a);
   if (by_add_stream)
     test_assert_ok (hooked.hooks->add_stream (hooked.hooks->pool, address, hooked.a, &error),
                     error);
   hold = test_hold (hooked.first);
   fill (fixture, hooked.first, address, 1, 3 * MIB);
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address,
-                                     by_add_stream ? hooked.b : hooked.a));
+  test_hooks_drop (&hooked, address, by_add_stream ? hooked.b : hooked.a);
   test_hold_release (hold);
 
-  address = take (&hooked, 3 * MIB, hooked.b);
+  address = test_hooks_take (&hooked, 3 * MIB, hooked.b);
   fill (fixture, hooked.second, address, 2, 3 * MIB);
   test_synchronize (hooked.second);
   test_synchronize (hooked.first);
   check_filled (fixture, address, 2, 3 * MIB);
 
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+  test_hooks_drop (&hooked, address, hooked.b);
   test_hold_free (hold);
-  teardown (&hooked);
+  test_hooks_clear (&hooked);
 }
 
 static void
@@ -231,7 +160,7 @@ check_pending (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   TestHold *hold;
   guint64 address;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!test_can_hold (fixture) || !setup (&hooked, fixture))
     return;
@@ -239,29 +168,29 @@ check_pending (TestFixture *fixture)
   if (hooked.a != NULL)
     {
       /* A pool may grow to the peak of its use without a wait for the work that is held. */
-      address = take (&hooked, 16 * MIB, hooked.b);
-      g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+      address = test_hooks_take (&hooked, 16 * MIB, hooked.b);
+      test_hooks_drop (&hooked, address, hooked.b);
       trim_all (&hooked);
 
-      address = take (&hooked, 3 * MIB, hooked.b);
+      address = test_hooks_take (&hooked, 3 * MIB, hooked.b);
       test_assert_ok (hooked.hooks->add_stream (hooked.hooks->pool, address, hooked.a, &error),
                       error);
       hold = test_hold (hooked.first);
       fill (fixture, hooked.first, address, 1, 3 * MIB);
-      g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+      test_hooks_drop (&hooked, address, hooked.b);
 
-      address = take (&hooked, 3 * MIB, hooked.b);
+      address = test_hooks_take (&hooked, 3 * MIB, hooked.b);
       fill (fixture, hooked.second, address, 2, 3 * MIB);
       test_hold_release (hold);
       test_synchronize (hooked.first);
       test_synchronize (hooked.second);
       test_hold_free (hold);
       check_filled (fixture, address, 2, 3 * MIB);
-      g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+      test_hooks_drop (&hooked, address, hooked.b);
       trim_all (&hooked);
     }
 
-  teardown (&hooked);
+  test_hooks_clear (&hooked);
 }
 
 static void
@@ -291,32 +220,32 @@ test_limit (TestFixture *fixture)
   guint64 held, address;
   g_autoptr (GError) error = NULL;
   gulong handler;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!setup (&hooked, fixture))
     return;
 
   gpu_memory_pool_set_limit (hooked.pool, 8 * MIB);
-  held = take (&hooked, 6 * MIB, NULL);
+  held = test_hooks_take (&hooked, 6 * MIB, NULL);
   g_assert_cmpuint (hooked.hooks->alloc (hooked.hooks->pool, 6 * MIB, NULL, &error), ==, 0);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "6291456");
 
   handler = g_signal_connect (hooked.pool, "out-of-memory", G_CALLBACK (free_one), &held);
-  address = take (&hooked, 6 * MIB, NULL);
+  address = test_hooks_take (&hooked, 6 * MIB, NULL);
   g_signal_handler_disconnect (hooked.pool, handler);
-  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 1);
-  g_assert_cmpuint (get_figure (&hooked, "peak-managed-bytes"), <=, 8 * MIB);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "active-blocks"), ==, 1);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "peak-managed-bytes"), <=, 8 * MIB);
 
   /* The pool frees the rest. */
   g_assert_cmpuint (address, !=, 0);
-  teardown (&hooked);
+  test_hooks_clear (&hooked);
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
 typedef struct
 {
-  Hooked      *hooked;
+  TestHooks   *hooked;
   GAsyncQueue *queue;               /* of addresses that another thread frees */
   guint        number;
 } Worker;
@@ -325,13 +254,13 @@ static gpointer
 work (gpointer data)
 {
   Worker *worker = data;
-  Hooked *hooked = worker->hooked;
+  TestHooks *hooked = worker->hooked;
   gpointer stream = worker->number % 2 == 0 ? hooked->a : hooked->b;
 
   for (guint i = 0; i < 3000; i++)
     {
       gsize size = 1 + (i * 7919 + worker->number * 104729) % (i % 50 == 0 ? 3 * MIB : 20000);
-      guint64 address = take (hooked, size, stream), start;
+      guint64 address = test_hooks_take (hooked, size, stream), start;
       gsize found;
       gpointer other;
 
@@ -341,15 +270,15 @@ work (gpointer data)
       g_async_queue_push (worker->queue, GSIZE_TO_POINTER (address));
       other = i >= 20 ? g_async_queue_try_pop (worker->queue) : NULL;
       if (other != NULL)
-        g_assert_true (hooked->hooks->free (hooked->hooks->pool, GPOINTER_TO_SIZE (other),
-                                            stream));
+        test_hooks_drop (hooked, GPOINTER_TO_SIZE (other),
+                                            stream);
     }
 
   return NULL;
 }
 
 static void
-run_workers (Hooked *hooked, GThreadFunc func, GAsyncQueue *queue)
+run_workers (TestHooks *hooked, GThreadFunc func, GAsyncQueue *queue)
 {
   GThread *threads[N_THREADS];
   Worker workers[N_THREADS];
@@ -369,7 +298,7 @@ test_threads (TestFixture *fixture)
 {
   g_autoptr (GAsyncQueue) queue = g_async_queue_new ();
   gpointer address;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!setup (&hooked, fixture))
     return;
@@ -377,11 +306,11 @@ test_threads (TestFixture *fixture)
   run_workers (&hooked, work, queue);
 
   while ((address = g_async_queue_try_pop (queue)) != NULL)
-    g_assert_true (hooked.hooks->free (hooked.hooks->pool, GPOINTER_TO_SIZE (address), hooked.a));
-  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 0);
-  g_assert_cmpuint (get_figure (&hooked, "active-bytes"), ==, 0);
+    test_hooks_drop (&hooked, GPOINTER_TO_SIZE (address), hooked.a);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "active-bytes"), ==, 0);
   trim_all (&hooked);
-  teardown (&hooked);
+  test_hooks_clear (&hooked);
 }
 
 /* --- ended streams ---------------------------------------------------------------------------- */
@@ -390,7 +319,7 @@ static void
 test_ended (TestFixture *fixture)
 {
   guint64 address;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!setup (&hooked, fixture))
     return;
@@ -398,19 +327,19 @@ test_ended (TestFixture *fixture)
   for (guint i = 0; i < 20; i++)
     {
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-      gpointer handle = get_handle (stream);
+      gpointer handle = test_hooks_get_handle (stream);
 
-      address = take (&hooked, 3 * MIB, handle);
-      g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, handle));
+      address = test_hooks_take (&hooked, 3 * MIB, handle);
+      test_hooks_drop (&hooked, address, handle);
       test_synchronize (stream);
       hooked.hooks->end_stream (hooked.hooks->pool, handle);
       hooked.hooks->end_stream (hooked.hooks->pool, handle);
     }
 
-  address = take (&hooked, 3 * MIB, hooked.a);
-  g_assert_cmpuint (get_figure (&hooked, "managed-bytes"), <, 20 * MIB);
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.a));
-  teardown (&hooked);
+  address = test_hooks_take (&hooked, 3 * MIB, hooked.a);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "managed-bytes"), <, 20 * MIB);
+  test_hooks_drop (&hooked, address, hooked.a);
+  test_hooks_clear (&hooked);
 }
 
 /* A free may name a stream that has ended and that the driver has destroyed. Its work that was
@@ -422,51 +351,51 @@ test_free_after_end (TestFixture *fixture)
   GpuStream *stream;
   gpointer handle;
   TestHold *hold;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!test_can_hold (fixture) || !setup (&hooked, fixture))
     return;
   if (hooked.a == NULL)
     {
-      teardown (&hooked);
+      test_hooks_clear (&hooked);
       g_test_skip ("the device has no handles of streams");
       return;
     }
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  handle = get_handle (stream);
+  handle = test_hooks_get_handle (stream);
   gpu_memory_pool_set_limit (hooked.pool, 4 * MIB);
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, take (&hooked, 512, handle), handle));
-  address = take (&hooked, 3 * MIB, hooked.a);
+  test_hooks_drop (&hooked, test_hooks_take (&hooked, 512, handle), handle);
+  address = test_hooks_take (&hooked, 3 * MIB, hooked.a);
   hold = test_hold (stream);
   fill (fixture, stream, address, 1, 3 * MIB);
   hooked.hooks->end_stream (hooked.hooks->pool, handle);
   test_hold_release (hold);
   g_object_unref (stream);
 
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, handle));
-  address = take (&hooked, 3 * MIB, hooked.b);
+  test_hooks_drop (&hooked, address, handle);
+  address = test_hooks_take (&hooked, 3 * MIB, hooked.b);
   fill (fixture, hooked.second, address, 2, 3 * MIB);
   test_synchronize (hooked.second);
   check_filled (fixture, address, 2, 3 * MIB);
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+  test_hooks_drop (&hooked, address, hooked.b);
   test_hold_free (hold);
-  teardown (&hooked);
+  test_hooks_clear (&hooked);
 }
 
 static gpointer
 use_and_end (gpointer data)
 {
   Worker *worker = data;
-  Hooked *hooked = worker->hooked;
+  TestHooks *hooked = worker->hooked;
 
   for (guint i = 0; i < 500; i++)
     {
-      guint64 address = take (hooked, 1 + i * 100, hooked->a);
+      guint64 address = test_hooks_take (hooked, 1 + i * 100, hooked->a);
 
       if (i % 4 == worker->number)
         hooked->hooks->end_stream (hooked->hooks->pool, hooked->a);
-      g_assert_true (hooked->hooks->free (hooked->hooks->pool, address, hooked->a));
+      test_hooks_drop (hooked, address, hooked->a);
     }
 
   return NULL;
@@ -476,15 +405,15 @@ use_and_end (gpointer data)
 static void
 test_ended_by_threads (TestFixture *fixture)
 {
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!setup (&hooked, fixture))
     return;
 
   run_workers (&hooked, use_and_end, NULL);
 
-  g_assert_cmpuint (get_figure (&hooked, "active-blocks"), ==, 0);
-  teardown (&hooked);
+  g_assert_cmpuint (test_hooks_get_figure (&hooked, "active-blocks"), ==, 0);
+  test_hooks_clear (&hooked);
 }
 
 /* Memory for the per-thread default stream, and its frees, are ordered with the legacy one. */
@@ -494,18 +423,18 @@ test_per_thread (TestFixture *fixture)
   gpointer per_thread = GSIZE_TO_POINTER (GPU_STREAM_HANDLE_PER_THREAD);
   g_autoptr (GError) error = NULL;
   guint64 address;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (!test_is_cuda (fixture, 0) || !setup (&hooked, fixture))
     return;
 
-  address = take (&hooked, MIB, per_thread);
+  address = test_hooks_take (&hooked, MIB, per_thread);
   test_assert_ok (hooked.hooks->add_stream (hooked.hooks->pool, address, per_thread, &error),
                   error);
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, per_thread));
-  g_assert_cmpuint (take (&hooked, MIB, NULL), ==, address);
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, NULL));
-  teardown (&hooked);
+  test_hooks_drop (&hooked, address, per_thread);
+  g_assert_cmpuint (test_hooks_take (&hooked, MIB, NULL), ==, address);
+  test_hooks_drop (&hooked, address, NULL);
+  test_hooks_clear (&hooked);
 }
 
 /* The driver gives the handle of a destroyed stream to a new stream. */
@@ -516,7 +445,7 @@ test_reused_handle (TestFixture *fixture)
   TestHold *hold;
   guint64 address;
   guint64 n_waits;
-  Hooked hooked;
+  TestHooks hooked;
 
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_renew_stream") == NULL
       || !test_is_cuda (fixture, 0))
@@ -528,23 +457,23 @@ test_reused_handle (TestFixture *fixture)
     return;
 
   gpu_memory_pool_set_limit (hooked.pool, 4 * MIB);
-  address = take (&hooked, 3 * MIB, hooked.a);
+  address = test_hooks_take (&hooked, 3 * MIB, hooked.a);
   hold = test_hold (hooked.first);
   fill (fixture, hooked.first, address, 1, 3 * MIB);
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.a));
+  test_hooks_drop (&hooked, address, hooked.a);
   test_hold_release (hold);
   GPUMEM_CUDA_DRIVER (renew_stream) ((gsize) hooked.a);
   n_waits = GPUMEM_CUDA_DRIVER (get_count) ("cuCtxSynchronize");
 
-  address = take (&hooked, 3 * MIB, hooked.a);
+  address = test_hooks_take (&hooked, 3 * MIB, hooked.a);
   g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuCtxSynchronize"), ==, n_waits + 1);
   fill (fixture, hooked.second, address, 2, 3 * MIB);
   test_synchronize (hooked.second);
   test_synchronize (hooked.first);
   check_filled (fixture, address, 2, 3 * MIB);
-  g_assert_true (hooked.hooks->free (hooked.hooks->pool, address, hooked.b));
+  test_hooks_drop (&hooked, address, hooked.b);
   test_hold_free (hold);
-  teardown (&hooked);
+  test_hooks_clear (&hooked);
 #else
   g_test_skip ("built without CUDA");
 #endif
