@@ -20,14 +20,13 @@ typedef gboolean (*MoveFunc) (GpuBuffer  *buffer,
 /* Returns whether the data were moved. Returns FALSE without an exception while other work is
  * pending. */
 static gboolean
-try_move (PyObject   *self,
+try_move (GpuBuffer  *buffer,
           MoveFunc    move,
           gpointer    stream,
           gsize       offset,
           gpointer    data,
           gsize       size)
 {
-  GpuBuffer *buffer = (GpuBuffer *) ((PyGObject *) self)->obj;
   GError *error = NULL;
   gboolean moved;
 
@@ -96,13 +95,13 @@ typedef gboolean (*SubmitFunc) (GpuStream  *stream,
 /* Submits a transfer behind the pending work and waits. Returns NULL with an exception on failure.
  * The transfer stays in flight after KeyboardInterrupt, so the bytes must own their memory. */
 static PyObject *
-submit_and_wait (PyObject   *self,
+submit_and_wait (GpuBuffer  *buffer,
                  GpuStream  *given,
                  SubmitFunc  submit,
                  gsize       offset,
                  GBytes     *bytes)
 {
-  GpuMemory *memory = (GpuMemory *) ((PyGObject *) self)->obj;
+  GpuMemory *memory = (GpuMemory *) buffer;
   g_autoptr (GpuStream) stream = NULL;
   GError *error = NULL;
 
@@ -138,14 +137,14 @@ may_copy (SubmitFunc        submit,
 /* Transfers a copy of the data, because the release of data that is used in place wakes the helper
  * thread. Takes ownership of @data. */
 static PyObject *
-move_small (PyObject   *self,
+move_small (GpuBuffer  *buffer,
             GpuStream  *stream,
             SubmitFunc  submit,
             gsize       offset,
             Py_buffer  *data)
 {
   g_autoptr (GBytes) bytes = g_bytes_new (data->buf, data->len);
-  PyObject *result = submit_and_wait (self, stream, submit, offset, bytes);
+  PyObject *result = submit_and_wait (buffer, stream, submit, offset, bytes);
 
   if (result != NULL && submit == gpu_stream_read_into)
     memcpy (data->buf, g_bytes_get_data (bytes, NULL), data->len);
@@ -158,14 +157,14 @@ move_small (PyObject   *self,
 /* Moves data at once if no work is pending, or else behind the pending work. Takes ownership of
  * @data. Returns True, or NULL with an exception. */
 static PyObject *
-move_data (PyObject   *self,
+move_data (GpuBuffer  *buffer,
            MoveFunc    move,
            SubmitFunc  submit,
            gpointer    stream,
            gsize       offset,
            Py_buffer  *data)
 {
-  gboolean moved = try_move (self, move, stream, offset, data->buf, data->len);
+  gboolean moved = try_move (buffer, move, stream, offset, data->buf, data->len);
   g_autoptr (GBytes) bytes = NULL;
 
   if (moved || PyErr_Occurred () != NULL)
@@ -175,18 +174,36 @@ move_data (PyObject   *self,
     }
 
   if (may_copy (submit, data))
-    return move_small (self, stream, submit, offset, data);
+    return move_small (buffer, stream, submit, offset, data);
 
   bytes = hold (data);
 
-  return bytes != NULL ? submit_and_wait (self, stream, submit, offset, bytes) : NULL;
+  return bytes != NULL ? submit_and_wait (buffer, stream, submit, offset, bytes) : NULL;
 }
 
 PyObject *
-gpu_fast_write (PyObject  *self,
+gpu_fast_write (GpuBuffer *buffer,
+                GpuStream *stream,
+                gsize      offset,
                 Py_buffer *data)
 {
-  return move_data (self, gpu_buffer_try_write_address, gpu_stream_write, NULL, 0, data);
+  return move_data (buffer, gpu_buffer_try_write_address, gpu_stream_write, stream, offset, data);
+}
+
+PyObject *
+gpu_fast_read (GpuBuffer *buffer,
+               GpuStream *stream,
+               gsize      offset,
+               Py_buffer *data)
+{
+  return move_data (buffer, gpu_buffer_try_read_address, gpu_stream_read_into, stream, offset,
+                    data);
+}
+
+static GpuBuffer *
+get_buffer (PyObject *self)
+{
+  return (GpuBuffer *) ((PyGObject *) self)->obj;
 }
 
 static PyObject *
@@ -217,8 +234,7 @@ buffer_read (PyObject         *self,
   /* Bytes objects are immutable, but this new object may be written, because no other code has a
    * reference to it. */
   PyBuffer_FillInfo (&view, data, PyBytes_AS_STRING (data), size, TRUE, PyBUF_SIMPLE);
-  moved = move_data (self, gpu_buffer_try_read_address, gpu_stream_read_into, stream, offset,
-                     &view);
+  moved = gpu_fast_read (get_buffer (self), stream, offset, &view);
 
   if (moved == NULL)
     Py_CLEAR (data);
@@ -251,8 +267,7 @@ buffer_read_into (PyObject         *self,
     return gpu_fast_pass_on (&call);
 
   size = data.len;
-  moved = move_data (self, gpu_buffer_try_read_address, gpu_stream_read_into, stream, offset,
-                     &data);
+  moved = gpu_fast_read (get_buffer (self), stream, offset, &data);
 
   if (moved == NULL)
     return NULL;
@@ -282,7 +297,7 @@ buffer_write (PyObject         *self,
       || !gpu_fast_export (values[0], FALSE, &data))
     return gpu_fast_pass_on (&call);
 
-  return move_data (self, gpu_buffer_try_write_address, gpu_stream_write, stream, offset, &data);
+  return gpu_fast_write (get_buffer (self), stream, offset, &data);
 }
 
 GPU_FAST_DEFINE_FRAMED (buffer_write, "Buffer.write",

@@ -109,7 +109,7 @@ buffer_new (PyObject         *self G_GNUC_UNUSED,
       return NULL;
     }
 
-  written = gpu_fast_write (buffer, &data);
+  written = gpu_fast_write ((GpuBuffer *) ((PyGObject *) buffer)->obj, NULL, 0, &data);
 
   if (written == NULL)
     Py_CLEAR (buffer);

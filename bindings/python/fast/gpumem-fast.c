@@ -2,6 +2,9 @@
 #define GPU_FAST_MODULE
 #include "gpumem-fast-function.h"
 
+/* Arguments of install(). */
+#define N_INSTALLED 13
+
 GpuFastTypes gpu_fast_types;
 
 gboolean
@@ -139,13 +142,17 @@ gpu_fast_export (PyObject  *data,
 static gboolean
 take_types (PyObject *const *args)
 {
-  PyTypeObject **types[] = { &gpu_fast_types.buffer, &gpu_fast_types.event,
-                             &gpu_fast_types.kernel, &gpu_fast_types.memory,
+  PyTypeObject **types[] = { &gpu_fast_types.array, &gpu_fast_types.buffer, &gpu_fast_types.event,
+                             &gpu_fast_types.image, &gpu_fast_types.kernel,
+                             &gpu_fast_types.mapping, &gpu_fast_types.memory,
                              &gpu_fast_types.pool, &gpu_fast_types.sampler,
                              &gpu_fast_types.stream, &gpu_fast_types.svm };
   PyObject *get_await_context = args[G_N_ELEMENTS (types)];
+  PyObject *scopes = args[G_N_ELEMENTS (types) + 1];
 
-  if (!PyCallable_Check (get_await_context))
+  G_STATIC_ASSERT (G_N_ELEMENTS (types) + 2 == N_INSTALLED);
+
+  if (!PyCallable_Check (get_await_context) || !PyContextVar_CheckExact (scopes))
     return FALSE;
 
   for (guint i = 0; i < G_N_ELEMENTS (types); i++)
@@ -161,7 +168,9 @@ take_types (PyObject *const *args)
     }
 
   Py_INCREF (get_await_context);
+  Py_INCREF (scopes);
   gpu_fast_types.get_await_context = get_await_context;
+  gpu_fast_types.scopes = scopes;
 
   return TRUE;
 }
@@ -171,15 +180,15 @@ install (PyObject         *module G_GNUC_UNUSED,
          PyObject *const  *args,
          Py_ssize_t        n_args)
 {
-  if (gpu_fast_types.buffer != NULL || n_args != 9 || !take_types (args))
+  if (gpu_fast_types.buffer != NULL || n_args != N_INSTALLED || !take_types (args))
     {
-      PyErr_SetString (PyExc_TypeError, "install() takes eight classes and a function, and "
-                                         "can be called only once");
+      PyErr_SetString (PyExc_TypeError, "install() takes eleven classes, a function and a "
+                                         "ContextVar, and can be called only once");
       return NULL;
     }
 
   if (!gpu_fast_install_pool () || !gpu_fast_install_stream () || !gpu_fast_install_buffer ()
-      || !gpu_fast_install_launch () || !gpu_fast_install_new ())
+      || !gpu_fast_install_launch () || !gpu_fast_install_new () || !gpu_fast_install_array ())
     return NULL;
 
   Py_RETURN_NONE;
@@ -187,9 +196,9 @@ install (PyObject         *module G_GNUC_UNUSED,
 
 static PyMethodDef methods[] = {
   { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
-    "Installs the methods in the classes Buffer, Event, Kernel, Memory, MemoryPool, Sampler, "
-    "Stream and Svm. The last argument is the function that returns the main context of the "
-    "helper thread." },
+    "Installs the methods in the classes Array, Buffer, Event, Image, Kernel, Mapping, Memory, "
+    "MemoryPool, Sampler, Stream and Svm. The last arguments are the function that returns the "
+    "main context of the helper thread, and the variable with the allocators of with statements." },
   { "run", (PyCFunction) (void (*) (void)) gpu_fast_run, METH_FASTCALL | METH_KEYWORDS,
     "Calls a function of the library, and raises the exception of a callback that it ran." },
   { "keep", gpu_fast_keep, METH_O,

@@ -24,18 +24,22 @@ G_BEGIN_DECLS
  * the caller's data instead. The overrides use the same limit. */
 #define GPU_FAST_HELD_SIZE (1 << 16)
 
-/* The classes of the overrides, and one of their functions. */
+/* The classes of the overrides, one of their functions, and one of their variables. */
 typedef struct
 {
+  PyTypeObject *array;
   PyTypeObject *buffer;
   PyTypeObject *event;
+  PyTypeObject *image;
   PyTypeObject *kernel;
+  PyTypeObject *mapping;
   PyTypeObject *memory;
   PyTypeObject *pool;
   PyTypeObject *sampler;
   PyTypeObject *stream;
   PyTypeObject *svm;
   PyObject     *get_await_context;
+  PyObject     *scopes;             /* a ContextVar: the allocators of with statements */
 } GpuFastTypes;
 
 extern GpuFastTypes gpu_fast_types;
@@ -133,9 +137,15 @@ gboolean  gpu_fast_export   (PyObject          *data,
 const char *gpu_fast_find_doc   (const char        *owner,
                                  const char        *name);
 
-/* Writes data to the start of a buffer and waits. Takes ownership of @data. Returns True, or NULL
+/* Write data to a buffer, or read from it, and wait. Take ownership of @data. Return True, or NULL
  * with an exception. */
-PyObject *gpu_fast_write    (PyObject          *self,
+PyObject *gpu_fast_write    (GpuBuffer         *buffer,
+                             GpuStream         *stream,
+                             gsize              offset,
+                             Py_buffer         *data);
+PyObject *gpu_fast_read     (GpuBuffer         *buffer,
+                             GpuStream         *stream,
+                             gsize              offset,
                              Py_buffer         *data);
 
 /* Returns the object of a wrapper, or NULL if the wrapper is not of @type or has no object. */
@@ -233,6 +243,7 @@ PyObject *gpu_fast_new_exchange   (PyObject             *module,
                                    Py_ssize_t            n_args);
 
 /* Return FALSE with an exception. */
+gboolean  gpu_fast_install_array  (void);
 gboolean  gpu_fast_install_buffer (void);
 gboolean  gpu_fast_install_launch (void);
 gboolean  gpu_fast_install_new    (void);

@@ -61,7 +61,7 @@ from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, 
 from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
 from ._gpumem_program import ProgramMethods
 from ._gpumem_repr import install as install_repr
-from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocator,
+from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocator, scopes,
                             using_allocator)
 from ._gpumem_structs import match_dtype_to_c_struct
 from ._gpumem_svm import SvmMethods, array_over
@@ -1572,8 +1572,8 @@ def _install_fast():
             "source. GPUMEM_PYTHON_FAST=0 silences this warning.", RuntimeWarning, stacklevel=2)
     if _native.fast is None:
         return
-    _native.fast.install(Buffer, Event, Kernel, Memory, MemoryPool, Sampler, Stream, Svm,
-                         _get_await_context)
+    _native.fast.install(Array, Buffer, Event, Image, Kernel, Mapping, Memory, MemoryPool, Sampler,
+                         Stream, Svm, _get_await_context, scopes)
     Stream._is_fast = True
     _gpumem_dlpack.new_capsule = _native.fast.new_dlpack_capsule
     _gpumem_dlpack.take_capsule = _native.fast.take_dlpack_capsule
@@ -1581,6 +1581,7 @@ def _install_fast():
         Array, _gpumem_dlpack.import_tensor,
         functools.partial(_gpumem_dlpack.alloc_tensor, Array))
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
+    Array.copy_to_device = Array.write
     Extent.__iter__ = Layout.__iter__ = lambda self: iter(_native.fast.unpack(self))
     # Constructors in __new__: object.__init__ ignores their arguments without a call of Python
     for kind in (Array, Buffer, Context, HostMemory, Image, MemoryPool, Program, Sampler, Stream,

@@ -17,21 +17,22 @@ def to_allocator(context, value):
     return overrides.FunctionAllocator(context, value)
 
 
-_scopes = contextvars.ContextVar("gpumem-allocators", default=())
+# The allocators of with statements, the innermost last
+scopes = contextvars.ContextVar("gpumem-allocators", default=())
 
 
 def _begin(allocator):
-    _scopes.set((*_scopes.get(), allocator))
+    scopes.set((*scopes.get(), allocator))
 
 
 def _end(allocator):
     """Ends the innermost scope of an allocator. Returns whether it was the innermost of all
     scopes."""
-    scopes = _scopes.get()
-    for place in reversed(range(len(scopes))):
-        if scopes[place] is allocator:
-            _scopes.set(scopes[:place] + scopes[place + 1:])
-            return place == len(scopes) - 1
+    allocators = scopes.get()
+    for place in reversed(range(len(allocators))):
+        if allocators[place] is allocator:
+            scopes.set(allocators[:place] + allocators[place + 1:])
+            return place == len(allocators) - 1
     return False
 
 
@@ -64,7 +65,7 @@ def using_allocator(allocator):
 def get_current_allocator(context):
     """Returns the allocator of the innermost with statement for a context, or else
     context.allocator, which may be None: see Gpu.using_allocator()."""
-    for allocator in reversed(_scopes.get()):
+    for allocator in reversed(scopes.get()):
         if allocator.get_context() is context:
             return allocator
     return context.get_property("allocator") if context is not None else None

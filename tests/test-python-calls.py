@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Calls that the C module makes for the usual arguments, and the overrides in Python for all
+others: transfers and views of arrays. Both give the results of
+NumPy, on idle streams and behind pending work, on every device that GPUMEM_TEST selects."""
+
+import sys
+import threading
+
+import gi
+
+from python_util import equal, main, need_numpy, np, raises, run_without_fast
+
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu  # noqa: E402
+
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+          "float16", "float32", "float64", "complex64", "complex128")
+SHAPES = ((), (1,), (7,), (3, 4), (2, 3, 4), (5, 1, 2))
+
+
+def numbers(shape, dtype):
+    """Returns an array of different numbers."""
+    count = int(np.prod(shape, dtype=int))
+    return (np.arange(count) % 120 + 1).astype(dtype).reshape(shape)
+
+
+def same(got, expected):
+    equal((got.dtype, got.shape), (expected.dtype, expected.shape))
+    assert np.array_equal(got, expected), f"{got} is not {expected}"
+
+
+# --- arrays --------------------------------------------------------------------------------------
+
+def test_array_transfers(fixture):
+    """Each dtype and shape, in both orders."""
+    need_numpy()
+    for dtype in DTYPES:
+        for shape in SHAPES:
+            for order in "CF":
+                values = np.array(numbers(shape, dtype), order=order)
+                array = Gpu.Array(fixture.context, shape, dtype, order)
+                equal(array.write(values), None)
+                same(array.to_numpy(), values)
+                same(array.to_numpy(stream=fixture.stream), values)
+                target = np.zeros_like(values)
+                assert array.read_into(target) is target
+                same(target, values)
+                array.write(data=np.zeros_like(values), stream=None)
+                same(array.to_numpy(None), np.zeros_like(values))
+
+
+def test_array_types(fixture):
+    """The letters of one type are equal, and no other type is converted."""
+    need_numpy()
+    for left, right in (("l", "q"), ("L", "Q"), ("i", "int32")):
+        values = numbers((6,), left)
+        if values.dtype != np.dtype(right):
+            continue
+        array = Gpu.Array(fixture.context, 6, right)
+        array.write(values)
+        target = np.zeros(6, left)
+        array.read_into(target)
+        same(target, values)
+    array = Gpu.Array(fixture.context, 6, "int32")
+    for wrong in "uint32", "float32", "int64", "V4":
+        with raises(TypeError, "int32", "convert"):
+            array.write(np.zeros(6, wrong))
+        with raises(ValueError, "int32"):
+            array.read_into(np.zeros(6, wrong))
+    for call in array.write, array.read_into:
+        with raises(Gpu.Error.NOT_SUPPORTED, "byte order"):
+            call(np.zeros(6, ">i4"))
+    for dtype in (np.dtype([("a", "i4"), ("b", "f4")]), np.dtype("V12")):
+        record = Gpu.Array(fixture.context, 3, dtype)
+        values = np.frombuffer(bytes(range(dtype.itemsize * 3)), dtype)
+        record.write(values)
+        equal(record.to_numpy().tobytes(), values.tobytes())
+
+
+def test_array_shapes(fixture):
+    """Data are broadcast, and a target must have the shape of the array."""
+    need_numpy()
+    array = Gpu.Array(fixture.context, (3, 4), "float32")
+    for data in (np.float32(5), np.arange(4, dtype="float32"), np.ones((3, 1), "float32"),
+                 numbers((3, 8), "float32")[:, ::2], numbers((4, 3), "float32").T,
+                 np.ma.masked_array(numbers((3, 4), "float32")), array.copy()):
+        array.write(data)
+        same(array.to_numpy(), np.broadcast_to(
+            data.to_numpy() if isinstance(data, Gpu.Array) else np.asarray(data), (3, 4)))
+    with raises(ValueError):
+        array.write(np.zeros((4, 3), "float32"))
+    for wrong in (12, 4, 3), (4, 3), (12,):
+        with raises(ValueError, "(3, 4)"):
+            array.read_into(np.zeros(wrong, "float32"))
+    frozen = np.zeros((3, 4), "float32")
+    frozen.flags.writeable = False
+    with raises(ValueError, "read-only"):
+        array.read_into(frozen)
+    wide = np.zeros((3, 8), "float32")
+    array.write(numbers((3, 4), "float32"))
+    array.read_into(wide[:, ::2])
+    same(wide[:, ::2], numbers((3, 4), "float32"))
+    equal(wide[:, 1::2].any(), np.False_)
+    equal(Gpu.Array(fixture.context, (0, 4), "float32").to_numpy().shape, (0, 4))
+
+
+def test_array_parts(fixture):
+    """Views, contiguous or not, and arrays over memory."""
+    need_numpy()
+    values = numbers((6, 4), "int32")
+    array = Gpu.Array.from_numpy(fixture.context, values)
+    for key in (slice(2, 5), slice(None, None, 2), 3, (slice(None), 1), (slice(1, 3), slice(2, 4)),
+                slice(None, None, -1), (2, 3)):
+        same(array[key].to_numpy(), values[key])
+        values[key] += 1
+        array[key].write(values[key])
+        same(array.to_numpy(), values)
+        target = np.empty_like(values[key])
+        array[key].read_into(target)
+        same(target, values[key])
+    memory = fixture.buffer(numbers((10,), "float32"))
+    over = Gpu.Array.for_memory(memory, 5, "float32", 8)
+    over.write(np.zeros(5, "float32"))
+    same(memory.to_numpy("float32")[2:7], np.zeros(5, "float32"))
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_COARSE:
+        over = Gpu.Array.for_memory(Gpu.Svm(fixture.context, 40), 5, "float32", 8)
+        over.write(np.arange(5, dtype="float32"))
+        same(over.to_numpy(), np.arange(5, dtype="float32"))
+
+
+def test_array_behind_work(fixture):
+    """Transfers wait for earlier work of the stream."""
+    need_numpy()
+    for size in 16, 100000:
+        values = numbers((size,), "uint8")
+        array = Gpu.Array(fixture.context, size, "uint8")
+        target = np.zeros(size, "uint8")
+        for call in (lambda: array.write(values), lambda: array.read_into(target),
+                     lambda: array.to_numpy(), lambda: array.fill(b"\5"), lambda: array.copy()):
+            gate = fixture.gate(fixture.stream)
+            fixture.stream.fill(array.memory, 7)
+            timer = threading.Timer(0.05, gate.complete)
+            timer.start()
+            call()
+            assert gate.query() == Gpu.EventStatus.COMPLETE
+            timer.join()
+        same(target, np.full(size, 7, "uint8"))
+        same(array.to_numpy(), np.full(size, 7, "uint8"))
+
+
+def test_array_errors(fixture):
+    need_numpy()
+    array = Gpu.Array.from_numpy(fixture.context, numbers((4,), "float32"))
+    for call in (lambda: array.write(), lambda: array.write(1, 2, 3), lambda: array.read_into(),
+                 lambda: array.to_numpy(1, 2), lambda: array.fill(), lambda: array.copy(1, 2, 3, 4),
+                 lambda: array.write(np.zeros(4, "float32"), to=5),
+                 lambda: array.write(np.zeros(4, "float32"), 5), lambda: array.fill(1, 5),
+                 lambda: array.to_numpy(stream=5)):
+        with raises(TypeError):
+            call()
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Array.fill: "):
+        array.fill(b"12345")
+    array.memory.release()
+    for call, name in ((lambda: array.write(np.zeros(4, "float32")), "Array.write: "),
+                       (lambda: array.read_into(np.zeros(4, "float32")), "Array.read_into: "),
+                       (array.to_numpy, "Array.to_numpy: "), (lambda: array.fill(b"1234"),
+                                                              "Array.fill: "),
+                       (array.copy, "Array.copy: ")):
+        with raises(Gpu.Error.RELEASED, name):
+            call()
+
+
+def test_array_fill(fixture):
+    need_numpy()
+    for dtype in DTYPES:
+        array = Gpu.Array(fixture.context, (2, 3), dtype)
+        number = np.dtype(dtype).type(1)
+        for value in number, 1, 1.0, True, number.tobytes(), np.float64(1), [1]:
+            array.fill(np.dtype(dtype).type(0))
+            equal(array.fill(value), None)
+            same(array.to_numpy(), np.ones((2, 3), dtype))
+            array.fill(value=value, stream=fixture.stream)
+            same(array.to_numpy(fixture.stream), np.ones((2, 3), dtype))
+    array = Gpu.Array(fixture.context, (4, 4), "float64")
+    array.fill(1.5)
+    array[1:3, 1:3].fill(2.5)
+    expected = np.full((4, 4), 1.5)
+    expected[1:3, 1:3] = 2.5
+    same(array.to_numpy(), expected)
+    equal(Gpu.Array(fixture.context, 0).fill(1.5), None)
+
+
+def test_array_copy(fixture):
+    """A copy keeps the order, and comes from the allocator in effect."""
+    need_numpy()
+    pool = Gpu.MemoryPool(fixture.context)
+    values = numbers((3, 4), "int16")
+    for order in "FC":
+        array = Gpu.Array.from_numpy(fixture.context, np.array(values, order=order))
+        for copy in (array.copy(), array.copy(stream=fixture.stream), array.copy(order="K"),
+                     array.copy(None, fixture.stream), array.copy(pool), array[:].copy()):
+            equal((type(copy), copy.strides), (Gpu.Array, array.strides))
+            assert copy.memory is not array.memory
+            same(copy.to_numpy(), values)
+        same(array[1:, ::2].copy().to_numpy(), values[1:, ::2])
+    with pool:
+        copy = array.copy()
+        equal(pool.active_blocks, 1)
+        del copy
+    fixture.context.allocator = pool
+    copy = array.copy(stream=fixture.stream)
+    equal(pool.active_blocks, 1)
+    fixture.context.allocator = None
+    del copy
+    with fixture.context.using_allocator(lambda size: fixture.buffer(size + 100)):
+        equal(array.copy().memory.size, values.nbytes + 100)
+
+
+def test_array_views(fixture):
+    """Keys give the views of NumPy, or its errors."""
+    need_numpy()
+    values = numbers((5, 6, 7), "uint8")
+    array = Gpu.Array.from_numpy(fixture.context, values)
+    big = 1 << 70
+    for key in (0, -1, 4, slice(None), slice(1, 4), slice(-3, None), slice(4, 1), slice(4, 1, -1),
+                slice(None, None, -2), slice(100), slice(-100, 100), slice(0, 0), slice(big),
+                slice(-big, big), (1,), (1, 2), (1, 2, 3), (slice(1, 3), 2), (2, slice(1, 3)),
+                (0, slice(None), -1), (slice(None), slice(None, None, 3), slice(-2, None)), (),
+                Ellipsis, None, (None, 1), (1, Ellipsis), (Ellipsis, 1), (slice(2), None, 3),
+                np.int64(2), (np.uint8(2), slice(np.int32(1), None))):
+        view = array[key]
+        equal(type(view), Gpu.Array)
+        assert view.size == 0 or view.memory is array.memory
+        same(view.to_numpy(), values[key])
+    for key in (5, -6, big, (0, 6), (0, 0, 7), (0, 0, 0, 0)):
+        with raises(IndexError):
+            array[key]
+    for key in (1.5, "a", True, (0, "a"), [0, 1], (slice("a"),), slice(1.5)):
+        with raises((TypeError if key != "a" else ValueError)):
+            array[key]
+    with raises(ValueError):
+        array[::0]
+    with raises(IndexError):
+        Gpu.Array(fixture.context, (), "uint8")[0]
+
+
+def plain_without_module():
+    """The same tests without the C module."""
+    run_without_fast(__file__)
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
