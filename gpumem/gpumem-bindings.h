@@ -23,4 +23,21 @@ GPU_AVAILABLE_IN_0_1
 void     _gpu_binding_recycle_buffer     (GpuBuffer *buffer,
                                           GQuark     retained);
 
+/* Reads all of an image into @size bytes at @data, in tightly packed rows, and waits. Returns FALSE
+ * without an error, and without reading, if earlier work is pending on @stream, or on the default
+ * stream for NULL. */
+GPU_AVAILABLE_IN_0_1
+gboolean _gpu_binding_try_read_image     (GpuImage       *image,
+                                          GpuStream      *stream,
+                                          gpointer        data,
+                                          gsize           size,
+                                          GError        **error);
+/* Writes all of an image, like _gpu_binding_try_read_image(). */
+GPU_AVAILABLE_IN_0_1
+gboolean _gpu_binding_try_write_image    (GpuImage       *image,
+                                          GpuStream      *stream,
+                                          gconstpointer   data,
+                                          gsize           size,
+                                          GError        **error);
+
 G_END_DECLS

@@ -2,6 +2,8 @@
 /* The image class: properties, errors, lifetimes, order between streams, and asynchronous calls. */
 #include "config.h"
 
+#include <gpumem/gpumem-bindings.h>
+
 #include "test-util.h"
 
 #define WIDTH  24
@@ -693,6 +695,49 @@ image_linear_verbs (TestFixture *fixture)
   g_assert_true (g_bytes_equal (before, after));
 }
 
+/* The functions for language bindings transfer all texels and wait, unless work is pending. */
+static void
+image_try (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (fixture->context);
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autofree guint8 *expected = g_malloc (SIZE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  for (guint i = 0; i < SIZE; i++)
+    expected[i] = i % 251;
+
+  image = image_new (fixture, GPU_MEMORY_FLAGS_NONE, NULL);
+  g_assert_true (_gpu_binding_try_write_image (image, NULL, expected, SIZE, &error));
+  g_assert_no_error (error);
+  g_assert_true (_gpu_binding_try_read_image (image, stream, data, SIZE, &error));
+  g_assert_no_error (error);
+  g_assert_cmpmem (data, SIZE, expected, SIZE);
+
+  g_assert_false (_gpu_binding_try_write_image (image, NULL, expected, SIZE - 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "host bytes");
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_USER_EVENTS) != 0)
+    {
+      gate = test_gate (fixture, stream);
+      g_assert_false (_gpu_binding_try_write_image (image, NULL, data + 1, SIZE - 1, &error));
+      g_assert_no_error (error);
+      g_assert_false (_gpu_binding_try_read_image (image, stream, data, SIZE, &error));
+      g_assert_no_error (error);
+      test_open (gate);
+      test_synchronize (stream);
+    }
+
+  gpu_memory_release (GPU_MEMORY (image));
+  g_assert_false (_gpu_binding_try_read_image (image, stream, data, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_image_read");
+}
+
 int
 main (int    argc,
       char **argv)
@@ -715,6 +760,7 @@ main (int    argc,
   test_add ("levels", image_levels);
   test_add ("map-excludes", image_map_excludes);
   test_add ("map-outlives", image_map_outlives);
+  test_add ("try", image_try);
   test_add ("async", image_async);
   test_add ("async-errors", image_async_errors);
   test_add_plain ("format", image_format);

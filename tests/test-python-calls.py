@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Calls that the C module makes for the usual arguments, and the overrides in Python for all
-others: transfers and views of arrays. Both give the results of
+others: transfers of arrays, images and regions, and views of arrays. Both give the results of
 NumPy, on idle streams and behind pending work, on every device that GPUMEM_TEST selects."""
 
 import sys
@@ -9,7 +9,7 @@ import threading
 
 import gi
 
-from python_util import equal, main, need_numpy, np, raises, run_without_fast
+from python_util import equal, main, need, need_numpy, np, raises, run_without_fast
 
 gi.require_version("Gpu", "1.0")
 from gi.repository import Gpu  # noqa: E402
@@ -243,6 +243,131 @@ def test_array_views(fixture):
         array[::0]
     with raises(IndexError):
         Gpu.Array(fixture.context, (), "uint8")[0]
+
+
+# --- regions and images --------------------------------------------------------------------------
+
+def test_regions(fixture):
+    need_numpy()
+    values = numbers((8, 16), "uint8")
+    stream = fixture.stream
+    layouts = (((16, 2, 0, 128), (0, 0, 0, 64), (16, 4)), (None, None, 64), (64, 8, (32,)),
+               (Gpu.Layout(0, 1, 0, 16), (3, 2, 0, 16), Gpu.Extent(5, 3)),
+               ([1, 1, 1, 8, 32], (0, 0, 0, 8, 40), [4, 2, 2]))
+    for to, at, extent in layouts:
+        source, targets = fixture.buffer(numbers((400,), "uint8")), []
+        for copy in (lambda target: stream.copy_region(target, source, extent, to, at),
+                     lambda target: stream.copy_region(source=source, destination=target,
+                                                       extent=extent, source_layout=at,
+                                                       destination_layout=to),
+                     lambda target: stream.write_region(target, numbers((400,), "uint8"), extent,
+                                                        to, at),
+                     lambda target: stream.write_region(target, numbers((400,), "uint8"), extent,
+                                                        data_layout=at, destination_layout=to,
+                                                        copy=False)):
+            target = fixture.buffer(bytes(1000))
+            equal(copy(target), True)
+            targets.append(target.read())
+        equal(targets[1:], targets[:1] * 3)
+        assert any(targets[0])
+    target = fixture.buffer(bytes(64))
+    stream.write_region(target, values, (4, 3), (8, 1, 0, 16), (2, 1, 0, 16))
+    expected = np.zeros((4, 16), "uint8")
+    expected[1:4, 8:12] = values[1:4, 2:6]
+    equal(target.read(), expected.tobytes())
+    data = bytearray(16)
+    gate = fixture.gate(stream, must_hold=False)
+    stream.write_region(target, data, 16)
+    data[:] = b"x" * 16
+    gate.complete()
+    equal(target.read(0, 16), bytes(16))
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Stream.write_region: "):
+        stream.write_region(target, values, 128)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "Stream.copy_region: "):
+        stream.copy_region(target, target, 65)
+    for extent in "a", (), (1, 2, 3, 4), None, 1.5, True, (1, True):
+        with raises((ValueError if extent in ((), (1, 2, 3, 4)) else TypeError)):
+            stream.write_region(target, values, extent)
+    with raises(OverflowError):
+        stream.copy_region(target, fixture.buffer(64), (-1, 1))
+    with raises(TypeError):
+        stream.copy_region(target, b"bytes", 5)
+
+
+def images(fixture, *shapes):
+    need(fixture, Gpu.Capabilities.IMAGES)
+    need_numpy()
+    for shape in shapes:
+        yield numbers(shape, "float32"), Gpu.Image.from_array(fixture.context,
+                                                              numbers(shape, "float32"))
+
+
+def test_images(fixture):
+    for values, image in images(fixture, (9,), (4, 6), (2, 3, 4), (300, 200)):
+        for data in values + 1, (values + 2).tobytes(), bytearray(values + 3), memoryview(values):
+            expected = np.frombuffer(data, "float32").reshape(values.shape)
+            equal(image.write(data), True)
+            same(image.to_numpy(), expected)
+            target = np.zeros_like(values)
+            equal(image.read_into(target), values.nbytes)
+            same(target, expected)
+            equal(image.read_into(target=bytearray(values.nbytes), stream=fixture.stream),
+                  values.nbytes)
+            equal(image.write(data=data, stream=fixture.stream), True)
+        with raises((ValueError, Gpu.InvalidArgumentError)[0]):
+            image.write(bytes(values.nbytes + 4))
+        for size in values.nbytes - 4, values.nbytes + 4:
+            with raises(ValueError, f"{size} bytes", f"{values.nbytes} bytes"):
+                image.read_into(bytearray(size))
+        with raises(BufferError):
+            image.read_into(bytes(values.nbytes))
+        for call in (lambda: image.write("text"), lambda: image.write(values, stream=5),
+                     lambda: image.read_into(5), lambda: image.read_into(),
+                     lambda: image.write(values, 0, None, 0, 0, None, 1)):
+            with raises(TypeError):
+                call()
+        image.release()
+        with raises(Gpu.Error.RELEASED, "Image.write: "):
+            image.write(values)
+        with raises(Gpu.Error.RELEASED, "Image.read_into: "):
+            image.read_into(values)
+
+
+def test_images_behind_work(fixture):
+    """Transfers of images wait for earlier work of the stream."""
+    for values, image in images(fixture, (4, 6), (200, 300)):
+        target = np.zeros_like(values)
+        for call in lambda: image.write(values + 1), lambda: image.read_into(target):
+            gate = fixture.gate(fixture.stream)
+            fixture.stream.fill_image(image, Gpu.Color(7))
+            timer = threading.Timer(0.05, gate.complete)
+            timer.start()
+            call()
+            assert gate.query() == Gpu.EventStatus.COMPLETE
+            timer.join()
+        same(target, np.full(values.shape, 7, "float32"))
+
+
+def test_fill_image(fixture):
+    for values, image in images(fixture, (4, 6)):
+        black, stream = Gpu.Color(0, 0, 0, 0), fixture.stream
+        for color in Gpu.Color(5, 0, 0, 0), 5, (5,), np.float32(5):
+            for args, key in (((), slice(None)), ((None, None), slice(None)),
+                              (((1, 2),), (slice(2, None), slice(1, None))),
+                              ((1, (2, 3)), (slice(0, 3), slice(1, 3))),
+                              ((Gpu.Layout(2), Gpu.Extent(2, 2)), (slice(0, 2), slice(2, 4)))):
+                stream.fill_image(image, black)
+                equal(stream.fill_image(image, color, *args), True)
+                expected = np.zeros((4, 6), "float32")
+                expected[key] = 5
+                same(image.to_numpy(), expected)
+        equal(stream.fill_image(image=image, color=black, extent=(1, 1), origin=(5, 3)), True)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "Stream.fill_image: "):
+            stream.fill_image(image, black, (6, 0), (1, 1))
+        for args in ((fixture.buffer(5), black), (image, "red"), (image, black, "a"), (image,),
+                     (image, black, (1, 1, 1, 1)), (None, black)):
+            with raises((ValueError if len(args) == 3 and args[2] != "a" else TypeError)):
+                stream.fill_image(*args)
 
 
 def plain_without_module():

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Access to host memory by numeric address, for language bindings. */
+/* Access to host memory by numeric address, and transfers that only run while no earlier work is
+ * pending, for language bindings. */
 #include "config.h"
 
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/gpumem-bindings.h"
+#include "gpumem/memory/gpu-image-private.h"
 
 static gboolean
 check_address (const char  *function,
@@ -27,13 +30,12 @@ check_address (const char  *function,
  * not queried it yet. Called before a copy is staged, so that a large copy is not staged in
  * vain. */
 static GpuTimeline *
-get_idle_timeline (GpuBuffer   *buffer,
+get_idle_timeline (GpuMemory   *memory,
                    GpuStream   *stream,
                    const char  *function,
                    GError     **error)
 {
-  GpuTimeline *timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, NULL,
-                                                     error);
+  GpuTimeline *timeline = _gpu_memory_peek_timeline (memory, stream, function, NULL, error);
   guint64 submitted;
 
   if (timeline == NULL)
@@ -100,7 +102,7 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
   if (!check_address (function, address, size, error))
     return FALSE;
 
-  timeline = get_idle_timeline (buffer, stream, function, error);
+  timeline = get_idle_timeline ((GpuMemory *) buffer, stream, function, error);
 
   return timeline != NULL
          && _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset,
@@ -142,11 +144,47 @@ gpu_buffer_try_write_address (GpuBuffer  *buffer,
   if (!check_address (function, address, size, error))
     return FALSE;
 
-  timeline = get_idle_timeline (buffer, stream, function, error);
+  timeline = get_idle_timeline ((GpuMemory *) buffer, stream, function, error);
 
   return timeline != NULL
          && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset,
                                  (gconstpointer) (guintptr) address, size, NULL, &pending, error)
+         && end_try (timeline, &pending, function, error);
+}
+
+gboolean
+_gpu_binding_try_read_image (GpuImage   *image,
+                             GpuStream  *stream,
+                             gpointer    data,
+                             gsize       size,
+                             GError    **error)
+{
+  const char *function = "gpu_image_read";
+  const GpuHostBytes host = { .data = data, .size = size };
+  GpuTimeline *timeline = get_idle_timeline ((GpuMemory *) image, stream, function, error);
+  GpuPending pending = { .if_idle = TRUE };
+
+  return timeline != NULL
+         && _gpu_timeline_read_region (timeline, function, (GpuMemory *) image, NULL, &host,
+                                       &image->description.extent, &pending, error)
+         && end_try (timeline, &pending, function, error);
+}
+
+gboolean
+_gpu_binding_try_write_image (GpuImage       *image,
+                              GpuStream      *stream,
+                              gconstpointer   data,
+                              gsize           size,
+                              GError        **error)
+{
+  const char *function = "gpu_image_write";
+  const GpuHostBytes host = { .data = (gpointer) data, .size = size };
+  GpuTimeline *timeline = get_idle_timeline ((GpuMemory *) image, stream, function, error);
+  GpuPending pending = { .if_idle = TRUE };
+
+  return timeline != NULL
+         && _gpu_timeline_write_region (timeline, function, (GpuMemory *) image, NULL, &host,
+                                        &image->description.extent, &pending, error)
          && end_try (timeline, &pending, function, error);
 }
 

@@ -119,6 +119,15 @@ gpu_fast_new_ref (PyObject *object)
   return object;
 }
 
+/* Gets an extent, or one of a number or of a tuple of numbers. */
+gboolean      gpu_fast_to_extent     (PyObject          *value,
+                                      GpuExtent         *extent);
+/* Gets a layout, or one of at most @most numbers, in @storage. Sets @layout to NULL for None. */
+gboolean      gpu_fast_to_layout     (PyObject          *value,
+                                      guint              most,
+                                      GpuLayout         *storage,
+                                      const GpuLayout  **layout);
+
 /* Return a new reference, or NULL with an exception. They take ownership of the value if @owned. */
 PyObject     *gpu_fast_from_boxed    (GpuFastClass      *class,
                                       gpointer           boxed,

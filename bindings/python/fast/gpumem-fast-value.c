@@ -28,18 +28,64 @@ get_numbers (PyObject *value,
   return n_items;
 }
 
+gboolean
+gpu_fast_to_extent (PyObject  *value,
+                    GpuExtent *extent)
+{
+  gsize numbers[] = { 1, 1, 1 };
+  gpointer boxed;
+
+  if (gpu_fast_to_boxed (value, GPU_TYPE_EXTENT, FALSE, &boxed))
+    {
+      *extent = *(const GpuExtent *) boxed;
+      return TRUE;
+    }
+
+  if (get_numbers (value, numbers, G_N_ELEMENTS (numbers)) == 0)
+    return FALSE;
+
+  *extent = (GpuExtent) { numbers[0], numbers[1], numbers[2] };
+
+  return TRUE;
+}
+
+gboolean
+gpu_fast_to_layout (PyObject         *value,
+                    guint             most,
+                    GpuLayout        *storage,
+                    const GpuLayout **layout)
+{
+  gsize numbers[MAX_NUMBERS] = { 0 };
+  gpointer boxed;
+
+  *layout = NULL;
+
+  if (gpu_fast_is_none (value))
+    return TRUE;
+
+  if (gpu_fast_to_boxed (value, GPU_TYPE_LAYOUT, FALSE, &boxed))
+    *storage = *(const GpuLayout *) boxed;
+  else if (get_numbers (value, numbers, most) > 0)
+    *storage = (GpuLayout) { numbers[0], numbers[1], numbers[2], numbers[3], numbers[4] };
+  else
+    return FALSE;
+
+  *layout = storage;
+
+  return TRUE;
+}
+
 PyObject *
 gpu_fast_pack_extent (PyObject         *module G_GNUC_UNUSED,
                       PyObject *const  *args,
                       Py_ssize_t        n_args)
 {
-  gsize numbers[] = { 1, 1, 1 };
+  GpuExtent extent;
 
-  if (n_args != 1 || get_numbers (args[0], numbers, G_N_ELEMENTS (numbers)) == 0)
+  if (n_args != 1 || !gpu_fast_to_extent (args[0], &extent))
     Py_RETURN_NONE;
 
-  return gpu_fast_from_boxed (&extent_class, gpu_extent_new (numbers[0], numbers[1], numbers[2]),
-                              TRUE);
+  return gpu_fast_from_boxed (&extent_class, &extent, FALSE);
 }
 
 PyObject *
@@ -47,16 +93,15 @@ gpu_fast_pack_layout (PyObject         *module G_GNUC_UNUSED,
                       PyObject *const  *args,
                       Py_ssize_t        n_args)
 {
-  gsize numbers[MAX_NUMBERS] = { 0 };
+  const GpuLayout *layout;
+  GpuLayout storage;
   gsize most;
 
   if (n_args != 2 || !gpu_fast_get_size (args[1], &most) || most > MAX_NUMBERS
-      || get_numbers (args[0], numbers, most) == 0)
+      || !gpu_fast_to_layout (args[0], most, &storage, &layout))
     Py_RETURN_NONE;
 
-  return gpu_fast_from_boxed (&layout_class,
-                              gpu_layout_new (numbers[0], numbers[1], numbers[2], numbers[3],
-                                              numbers[4]), TRUE);
+  return gpu_fast_from_boxed (&layout_class, (gpointer) layout, FALSE);
 }
 
 PyObject *

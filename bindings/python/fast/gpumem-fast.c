@@ -188,7 +188,8 @@ install (PyObject         *module G_GNUC_UNUSED,
     }
 
   if (!gpu_fast_install_pool () || !gpu_fast_install_stream () || !gpu_fast_install_buffer ()
-      || !gpu_fast_install_launch () || !gpu_fast_install_new () || !gpu_fast_install_array ())
+      || !gpu_fast_install_launch () || !gpu_fast_install_new () || !gpu_fast_install_array ()
+      || !gpu_fast_install_region ())
     return NULL;
 
   Py_RETURN_NONE;

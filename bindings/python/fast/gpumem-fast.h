@@ -248,6 +248,7 @@ gboolean  gpu_fast_install_buffer (void);
 gboolean  gpu_fast_install_launch (void);
 gboolean  gpu_fast_install_new    (void);
 gboolean  gpu_fast_install_pool   (void);
+gboolean  gpu_fast_install_region (void);
 gboolean  gpu_fast_install_stream (void);
 
 G_END_DECLS
