@@ -23,6 +23,9 @@ GPU_AVAILABLE_IN_0_1
 void     _gpu_binding_recycle_buffer     (GpuBuffer *buffer,
                                           GQuark     retained);
 
+/* Returns the intended access of the host, never %GPU_MAP_FLAGS_NONE. */
+GPU_AVAILABLE_IN_0_1
+GpuMapFlags _gpu_binding_get_map_flags   (GpuMapping     *mapping);
 /* Reads all of an image into @size bytes at @data, in tightly packed rows, and waits. Returns FALSE
  * without an error, and without reading, if earlier work is pending on @stream, or on the default
  * stream for NULL. */

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Calls that the C module makes for the usual arguments, and the overrides in Python for all
-others: transfers of arrays, images and regions, and views of arrays. Both give the results of
-NumPy, on idle streams and behind pending work, on every device that GPUMEM_TEST selects."""
+others: transfers of arrays, images and regions, views of arrays, and mappings. Both give the
+results of NumPy, on idle streams and behind pending work, on every device that GPUMEM_TEST
+selects."""
 
+import gc
 import sys
 import threading
+import weakref
 
 import gi
 
@@ -368,6 +371,123 @@ def test_fill_image(fixture):
                      (image, black, (1, 1, 1, 1)), (None, black)):
             with raises((ValueError if len(args) == 3 and args[2] != "a" else TypeError)):
                 stream.fill_image(*args)
+
+
+# --- mappings ------------------------------------------------------------------------------------
+
+def mappable(fixture):
+    """Returns memory of 64 bytes that can be mapped."""
+    yield fixture.buffer(bytes(range(64)))
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_COARSE:
+        svm = Gpu.Svm(fixture.context, 64)
+        with svm.map(Gpu.MapFlags.WRITE) as mapping:
+            mapping[:] = bytes(range(64))
+        yield svm
+
+
+def test_map(fixture):
+    for memory in mappable(fixture):
+        kind, stream = type(memory).__name__, fixture.stream
+        for args, kwargs, start, size, writable in (
+                ((), {}, 0, 64, True), ((Gpu.MapFlags.READ,), {}, 0, 64, False),
+                ((Gpu.MapFlags.READ, 8), {}, 8, 56, False),
+                ((Gpu.MapFlags.WRITE, 8, 16, stream), {}, 8, 16, True),
+                ((), dict(stream=stream, size=4, flags=Gpu.MapFlags.READ), 0, 4, False)):
+            with memory.map(*args, **kwargs) as mapping:
+                equal((type(mapping), mapping.size, mapping.mapped), (Gpu.Mapping, size, True))
+                view = mapping.view()
+                equal((view.nbytes, view.readonly), (size, not writable))
+                equal(bytes(view), bytes(range(start, start + size)))
+                view.release()
+            assert not mapping.mapped
+        for args in ((Gpu.MapFlags.READ, 64), (Gpu.MapFlags.READ, 0, 65),
+                     (Gpu.MapFlags.WRITE_INVALIDATE | Gpu.MapFlags.READ,)):
+            with raises(Gpu.Error.INVALID_ARGUMENT, f"{kind}.map: "):
+                memory.map(*args)
+        for args in ("r",), (5.5,), (0, "a"), (Gpu.MapFlags.READ, 0, 1, 5), (0,) * 6:
+            with raises(TypeError):
+                memory.map(*args)
+        with raises(OverflowError):
+            memory.map(Gpu.MapFlags.READ, -1)
+        memory.release()
+        with raises(Gpu.Error.RELEASED, f"{kind}.map: "):
+            memory.map(0, 0, 1)
+
+
+def test_map_arrays(fixture):
+    need_numpy()
+    for memory in mappable(fixture):
+        values = np.arange(64, dtype="uint8")
+        with memory.map(Gpu.MapFlags.READ) as mapping:
+            for dtype in "float32", np.int16, np.dtype("V8"), "<u4":
+                array = mapping.to_numpy(dtype)
+                equal(array.flags.writeable, False)
+                equal((array.dtype, array.tobytes()), (np.dtype(dtype), values.tobytes()))
+            same(mapping.to_numpy(dtype="uint8", shape=(8, -1), order="F"),
+                 values.reshape((8, 8), order="F"))
+            same(mapping.to_numpy(), values)
+            same(mapping.to_numpy(None, (2, 32)), values.reshape(2, 32))
+            with raises(TypeError):
+                mapping.to_numpy("nothing")
+            with raises(ValueError):
+                mapping.to_numpy("V7")
+            del array
+        with raises(Gpu.Error.RELEASED):
+            mapping.to_numpy("uint8")
+        with memory.map(Gpu.MapFlags.WRITE) as mapping:
+            array = mapping.to_numpy("uint16")
+            array[:] = 7
+            del array
+        with memory.map(Gpu.MapFlags.READ) as mapping:
+            same(mapping.to_numpy("uint16").copy(), np.full(32, 7, "uint16"))
+
+
+def test_map_views(fixture):
+    """A view keeps the memory mapped, and views of one mapping share one object."""
+    for memory in mappable(fixture):
+        mapping = memory.map(Gpu.MapFlags.READ)
+        view, other = mapping.view(), mapping.view()
+        for call in mapping.unmap, lambda: mapping.__exit__(None, None, None):
+            with raises(BufferError, "views"):
+                call()
+        equal(mapping.__exit__(ValueError, ValueError(), None), None)
+        view.release()
+        with raises(BufferError):
+            mapping.unmap()
+        other.release()
+        equal((mapping.unmap(), mapping.unmap()), (True, True))
+        equal(mapping.__exit__(None, None, None), None)
+        with raises(Gpu.Error.RELEASED):
+            mapping.view()
+        with raises(TypeError):
+            mapping.unmap(5)
+        with raises(ZeroDivisionError), memory.map() as mapping:
+            view = mapping.view()
+            1 / 0
+        equal(mapping.mapped, True)
+        gone = weakref.ref(mapping)
+        mapping.own = view
+        del mapping, view
+        gc.collect()
+        assert gone() is None
+        with memory.map() as mapping:           # no longer mapped
+            pass
+        view = memory.map(Gpu.MapFlags.READ).view()
+        equal(bytes(view[:3]), b"\0\1\2")       # the view keeps its mapping
+        del view
+        fixture.stream.fill(memory, 0)
+
+
+def test_map_behind_work(fixture):
+    for memory in mappable(fixture):
+        gate = fixture.gate(fixture.stream)
+        fixture.stream.fill(memory, 9)
+        timer = threading.Timer(0.05, gate.complete)
+        timer.start()
+        with memory.map(Gpu.MapFlags.READ) as mapping:
+            assert gate.query() == Gpu.EventStatus.COMPLETE
+            equal(bytes(mapping), b"\x09" * 64)
+        timer.join()
 
 
 def plain_without_module():

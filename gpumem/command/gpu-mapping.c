@@ -8,6 +8,7 @@
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-region-private.h"
+#include "gpumem/gpumem-bindings.h"
 #include "gpumem/memory/gpu-image-private.h"
 
 /**
@@ -859,4 +860,10 @@ gpu_mapping_unmap (GpuMapping  *mapping,
     }
 
   return data == NULL || range_unmap (mapping->range, data, error);
+}
+
+GpuMapFlags
+_gpu_binding_get_map_flags (GpuMapping *mapping)
+{
+  return mapping->flags;
 }

@@ -308,10 +308,7 @@ fill (GpuArray   *array,
       GBytes     *element,
       GError    **error)
 {
-  g_autoptr (GpuStream) stream = NULL;
-
-  stream = given != NULL ? g_object_ref (given)
-                         : gpu_context_get_default_stream (gpu_array_get_context (array));
+  g_autoptr (GpuStream) stream = gpu_fast_ref_stream (given, gpu_array_get_context (array));
 
   return stream != NULL && gpu_stream_fill_array (stream, array, element, error);
 }

@@ -106,8 +106,7 @@ submit_and_wait (GpuBuffer  *buffer,
   GError *error = NULL;
 
   Py_BEGIN_ALLOW_THREADS
-  stream = given != NULL ? g_object_ref (given)
-                         : gpu_context_get_default_stream (gpu_memory_get_context (memory));
+  stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory));
 
   if (stream != NULL)
     submit (stream, memory, offset, bytes, &error);

@@ -157,9 +157,6 @@ PyObject     *gpu_fast_hold          (PyObject          *module,
 PyObject     *gpu_fast_copy_bytes    (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);
-PyObject     *gpu_fast_export_mapping (PyObject         *module,
-                                      PyObject *const   *args,
-                                      Py_ssize_t         n_args);
 PyObject     *gpu_fast_pack_extent   (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);

@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The object behind all views of a mapping. It exports the mapped memory through the buffer
- * protocol. While it exists, the library refuses to unmap the memory. */
+/* Mappings, and the object behind all views of a mapping. That object exports the mapped memory
+ * through the buffer protocol. While it exists, the library refuses to unmap the memory. */
 #include "gpumem-fast-function.h"
+
+#include <gpumem/gpumem-bindings.h>
+
+static GpuFastMethod buffer_map_method = {
+  { "flags", "offset", "size", "stream" }, 0, { NULL }, NULL
+};
+static GpuFastMethod svm_map_method = {
+  { "flags", "offset", "size", "stream" }, 0, { NULL }, NULL
+};
+static GpuFastMethod export_method;
+static GpuFastMethod to_numpy_method = { { "dtype", "shape", "order" }, 0, { NULL }, NULL };
+static GpuFastMethod unmap_method;
+static GpuFastMethod exit_method;
+
+/* The key under which a GpuMapping has its Mapped, without a reference. */
+static GQuark mapped_quark;
 
 typedef struct
 {
   PyObject_HEAD
   PyObject *mapping;                /* outlives `bytes`, whose release would unmap the memory */
+  GObject  *object;                 /* of @mapping; NULL if the garbage collector has cleared it */
   GBytes   *bytes;
   PyObject *weak_references;
   gboolean  is_read_only;
@@ -30,6 +47,9 @@ mapped_dealloc (PyObject *self)
   Mapped *mapped = (Mapped *) self;
 
   PyObject_GC_UnTrack (self);
+
+  if (mapped->object != NULL)
+    g_object_steal_qdata (mapped->object, mapped_quark);
 
   if (mapped->weak_references != NULL)
     PyObject_ClearWeakRefs (self);
@@ -68,36 +88,289 @@ gpu_fast_init_mapping (void)
   return PyType_Ready (&mapped_type) == 0;
 }
 
-PyObject *
-gpu_fast_export_mapping (PyObject         *module G_GNUC_UNUSED,
-                         PyObject *const  *args,
-                         Py_ssize_t        n_args)
+static void
+object_finalized (gpointer mapped)
+{
+  ((Mapped *) mapped)->object = NULL;
+}
+
+/* Returns a new reference to the Mapped of a mapping. Returns NULL, possibly without an exception,
+ * if the memory is unmapped. */
+static PyObject *
+ref_mapped (PyObject *self)
 {
   const GpuMapFlags writes = GPU_MAP_FLAGS_WRITE | GPU_MAP_FLAGS_WRITE_INVALIDATE;
-  g_autoptr (GBytes) bytes = NULL;
-  gpointer mapping;
-  GpuMapFlags flags;
+  GpuMapping *mapping = (GpuMapping *) ((PyGObject *) self)->obj;
+  PyObject *known = g_object_get_qdata ((GObject *) mapping, mapped_quark);
+  GBytes *bytes;
   Mapped *mapped;
 
-  if (n_args != 1 || !gpu_fast_to_object (args[0], GPU_TYPE_MAPPING, FALSE, &mapping))
-    Py_RETURN_NONE;
+  if (known != NULL)
+    return gpu_fast_new_ref (known);
 
   bytes = gpu_mapping_get_bytes (mapping);
 
   if (bytes == NULL)
-    Py_RETURN_NONE;
+    return NULL;
 
   mapped = PyObject_GC_New (Mapped, &mapped_type);
 
   if (mapped == NULL)
-    return NULL;
+    {
+      g_bytes_unref (bytes);
+      return NULL;
+    }
 
-  g_object_get (mapping, "flags", &flags, NULL);
-  mapped->mapping = gpu_fast_new_ref (args[0]);
-  mapped->bytes = g_steal_pointer (&bytes);
+  mapped->mapping = gpu_fast_new_ref (self);
+  mapped->object = (GObject *) mapping;
+  mapped->bytes = bytes;
   mapped->weak_references = NULL;
-  mapped->is_read_only = flags != 0 && (flags & writes) == 0;
+  mapped->is_read_only = (_gpu_binding_get_map_flags (mapping) & writes) == 0;
+  g_object_set_qdata_full (mapped->object, mapped_quark, mapped, object_finalized);
   PyObject_GC_Track ((PyObject *) mapped);
 
   return (PyObject *) mapped;
+}
+
+/* --- methods ---------------------------------------------------------------------------------- */
+
+static GpuMapping *
+submit_map (GpuMemory    *memory,
+            GpuStream    *stream,
+            GpuMapFlags   flags,
+            gsize         offset,
+            gsize         size)
+{
+  GpuMapping *mapping;
+  GError *error = NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  mapping = gpu_stream_map (stream, memory, flags, offset, size, &error);
+  Py_END_ALLOW_THREADS
+
+  if (mapping == NULL)
+    gpu_fast_raise (error);
+
+  return mapping;
+}
+
+static PyObject *
+map (const GpuFastCall *call)
+{
+  static GpuFastClass flags_class = { "Gpu", "MapFlags", gpu_map_flags_get_type, NULL };
+  GpuMemory *memory = (GpuMemory *) ((PyGObject *) call->self)->obj;
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  PyObject *waited;
+  gpointer given;
+  int flags = GPU_MAP_FLAGS_NONE;
+  gsize offset, size;
+
+  if (!gpu_fast_parse (call, values)
+      || (values[0] != NULL && !gpu_fast_to_enum (values[0], &flags_class, &flags))
+      || !gpu_fast_get_offset (values[1], &offset)
+      || !gpu_fast_get_rest (values[2], memory, offset, &size)
+      || !gpu_fast_peek_optional (values[3], gpu_fast_types.stream, &given)
+      || (stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory))) == NULL)
+    return gpu_fast_pass_on (call);
+
+  mapping = submit_map (memory, stream, flags, offset, size);
+  waited = mapping != NULL ? gpu_fast_wait_for_stream (stream) : NULL;
+
+  if (waited == NULL)
+    return NULL;
+
+  Py_DECREF (waited);
+
+  return pygobject_new_full ((GObject *) g_steal_pointer (&mapping), TRUE, NULL);
+}
+
+static PyObject *
+buffer_map (PyObject         *self,
+            PyObject *const  *args,
+            Py_ssize_t        n_args,
+            PyObject         *names)
+{
+  return map (&(GpuFastCall) { &buffer_map_method, self, args, n_args, names });
+}
+
+GPU_FAST_DEFINE_FRAMED (buffer_map, "Buffer.map", "gpu_stream_map")
+
+static PyObject *
+svm_map (PyObject         *self,
+         PyObject *const  *args,
+         Py_ssize_t        n_args,
+         PyObject         *names)
+{
+  return map (&(GpuFastCall) { &svm_map_method, self, args, n_args, names });
+}
+
+GPU_FAST_DEFINE_FRAMED (svm_map, "Svm.map", "gpu_stream_map")
+
+static PyObject *
+mapping_export (PyObject         *self,
+                PyObject *const  *args,
+                Py_ssize_t        n_args,
+                PyObject         *names)
+{
+  const GpuFastCall call = { &export_method, self, args, n_args, names };
+  PyObject *mapped = gpu_fast_parse (&call, (PyObject *[GPU_FAST_MAX_PARAMETERS]) { NULL })
+                     ? ref_mapped (self) : NULL;
+
+  return mapped != NULL || PyErr_Occurred () != NULL ? mapped : gpu_fast_pass_on (&call);
+}
+
+GPU_FAST_DEFINE_FRAMED (mapping_export, "Mapping.view", "gpu_mapping_get_bytes")
+
+/* Returns an array of one dimension over the mapped bytes. */
+static PyObject *
+make_array (PyObject *mapped,
+            PyObject *dtype)
+{
+  static PyObject *frombuffer;
+
+  if (G_UNLIKELY (frombuffer == NULL))
+    {
+      PyObject *numpy = PyImport_ImportModule ("numpy");
+
+      frombuffer = numpy != NULL ? PyObject_GetAttrString (numpy, "frombuffer") : NULL;
+      Py_XDECREF (numpy);
+
+      if (frombuffer == NULL)
+        return NULL;
+    }
+
+  return PyObject_Vectorcall (frombuffer, (PyObject *[]) { mapped, dtype }, 2, NULL);
+}
+
+static PyObject *
+mapping_to_numpy (PyObject         *self,
+                  PyObject *const  *args,
+                  Py_ssize_t        n_args,
+                  PyObject         *names)
+{
+  const GpuFastCall call = { &to_numpy_method, self, args, n_args, names };
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  PyObject *array;
+  PyObject *mapped;
+
+  if (!gpu_fast_parse (&call, values) || gpu_fast_is_none (values[0]) || values[1] != NULL
+      || values[2] != NULL || (mapped = ref_mapped (self)) == NULL)
+    return PyErr_Occurred () == NULL ? gpu_fast_pass_on (&call) : NULL;
+
+  array = make_array (mapped, values[0]);
+  Py_DECREF (mapped);
+
+  return array;
+}
+
+GPU_FAST_DEFINE_FRAMED (mapping_to_numpy, "Mapping.to_numpy", "gpu_mapping_get_bytes")
+
+/* Returns True, or NULL with an exception. */
+static PyObject *
+unmap (PyObject *self)
+{
+  GpuMapping *mapping = (GpuMapping *) ((PyGObject *) self)->obj;
+  GError *error = NULL;
+  gboolean success;
+
+  if (g_object_get_qdata ((GObject *) mapping, mapped_quark) != NULL)
+    {
+      PyErr_SetString (PyExc_BufferError, "a mapping cannot be unmapped while views of it exist");
+      return NULL;
+    }
+
+  Py_BEGIN_ALLOW_THREADS
+  success = gpu_mapping_unmap (mapping, &error);
+  Py_END_ALLOW_THREADS
+
+  return gpu_fast_finish (success, error);
+}
+
+static PyObject *
+mapping_unmap (PyObject         *self,
+               PyObject *const  *args,
+               Py_ssize_t        n_args,
+               PyObject         *names)
+{
+  const GpuFastCall call = { &unmap_method, self, args, n_args, names };
+
+  if (!gpu_fast_parse (&call, (PyObject *[GPU_FAST_MAX_PARAMETERS]) { NULL }))
+    return gpu_fast_pass_on (&call);
+
+  return unmap (self);
+}
+
+GPU_FAST_DEFINE_FRAMED (mapping_unmap, "Mapping.unmap", "gpu_mapping_unmap")
+
+static PyObject *
+mapping_exit (PyObject         *self,
+              PyObject *const  *args,
+              Py_ssize_t        n_args,
+              PyObject         *names)
+{
+  const GpuFastCall call = { &exit_method, self, args, n_args, names };
+  PyObject *unmapped;
+
+  if (((PyGObject *) self)->obj == NULL || n_args != 3 || names != NULL || args[0] != Py_None)
+    return gpu_fast_pass_on (&call);
+
+  if (gpu_mapping_get_address ((GpuMapping *) ((PyGObject *) self)->obj) == 0)
+    Py_RETURN_NONE;
+
+  unmapped = unmap (self);
+
+  if (unmapped == NULL)
+    return NULL;
+
+  Py_DECREF (unmapped);
+
+  Py_RETURN_NONE;
+}
+
+GPU_FAST_DEFINE_FRAMED (mapping_exit, "Mapping.unmap", "gpu_mapping_unmap")
+
+#define MAP_SIGNATURE "flags=0, offset=0, size=None, stream=None"
+
+static gboolean
+install_maps (void)
+{
+  static PyMethodDef buffer_def =
+    GPU_FAST_DEF ("map", buffer_map, MAP_SIGNATURE,
+                  "Maps the buffer for the host and waits. Returns a Gpu.Mapping.");
+  static PyMethodDef svm_def =
+    GPU_FAST_DEF ("map", svm_map, MAP_SIGNATURE,
+                  "Maps the memory for the host, at the same address, and waits. Returns a "
+                  "Gpu.Mapping.");
+
+  return gpu_fast_replace (gpu_fast_types.buffer, &buffer_def, &buffer_map_method)
+         && gpu_fast_replace (gpu_fast_types.svm, &svm_def, &svm_map_method);
+}
+
+gboolean
+gpu_fast_install_mapping (void)
+{
+  static PyMethodDef export_def = GPU_FAST_DEF ("_export", mapping_export, "", "");
+  static PyMethodDef to_numpy_def =
+    GPU_FAST_DEF ("to_numpy", mapping_to_numpy,
+                  "dtype=None, shape=-1, order='C'",
+                  "Returns a NumPy array over the mapped bytes, or over the texels of an image. If "
+                  "no type and no shape are given, and all of a Gpu.Svm.shaped() is mapped, the "
+                  "array has the type and shape of that memory.");
+  static PyMethodDef unmap_def =
+    GPU_FAST_DEF ("unmap", mapping_unmap,
+                  "",
+                  "Ends the mapping, and waits until the device has the contents. Raises "
+                  "BufferError while a view of the mapping exists.");
+  static PyMethodDef exit_def = GPU_FAST_DEF ("__exit__", mapping_exit,
+                                              "kind, exception, traceback", "");
+  PyTypeObject *type = gpu_fast_types.mapping;
+
+  mapped_quark = g_quark_from_static_string ("gpumem-python-mapped");
+
+  return install_maps () && gpu_fast_replace (type, &export_def, &export_method)
+         && gpu_fast_replace (type, &to_numpy_def, &to_numpy_method)
+         && gpu_fast_replace (type, &unmap_def, &unmap_method)
+         && gpu_fast_replace (type, &exit_def, &exit_method);
 }

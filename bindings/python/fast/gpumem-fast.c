@@ -189,7 +189,7 @@ install (PyObject         *module G_GNUC_UNUSED,
 
   if (!gpu_fast_install_pool () || !gpu_fast_install_stream () || !gpu_fast_install_buffer ()
       || !gpu_fast_install_launch () || !gpu_fast_install_new () || !gpu_fast_install_array ()
-      || !gpu_fast_install_region ())
+      || !gpu_fast_install_region () || !gpu_fast_install_mapping ())
     return NULL;
 
   Py_RETURN_NONE;
@@ -235,8 +235,6 @@ static PyMethodDef methods[] = {
     "the body of a with statement, or None for data that need a conversion." },
   { "copy_bytes", (PyCFunction) (void (*) (void)) gpu_fast_copy_bytes, METH_FASTCALL,
     "Returns a GLib.Bytes with a copy of small contiguous data, or None." },
-  { "export_mapping", (PyCFunction) (void (*) (void)) gpu_fast_export_mapping, METH_FASTCALL,
-    "Returns an object with the buffer of a mapping, or None if the mapping is unmapped." },
   { "pack_extent", (PyCFunction) (void (*) (void)) gpu_fast_pack_extent, METH_FASTCALL,
     "Returns a Gpu.Extent of a number or a tuple of numbers, or None for unusual arguments." },
   { "pack_layout", (PyCFunction) (void (*) (void)) gpu_fast_pack_layout, METH_FASTCALL,

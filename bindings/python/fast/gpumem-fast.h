@@ -213,6 +213,18 @@ gpu_fast_get_rest (PyObject  *value,
   return TRUE;
 }
 
+/* Returns a new reference to @given, or to the default stream of @context if @given is NULL.
+ * Returns NULL if there is no context. */
+static inline GpuStream *
+gpu_fast_ref_stream (GpuStream  *given,
+                     GpuContext *context)
+{
+  if (given != NULL)
+    return g_object_ref (given);
+
+  return context != NULL ? gpu_context_get_default_stream (context) : NULL;
+}
+
 /* Creates gpu_fast_buffer_base. Returns FALSE with an exception on failure. */
 gboolean  gpu_fast_init_pool      (void);
 
@@ -246,6 +258,7 @@ PyObject *gpu_fast_new_exchange   (PyObject             *module,
 gboolean  gpu_fast_install_array  (void);
 gboolean  gpu_fast_install_buffer (void);
 gboolean  gpu_fast_install_launch (void);
+gboolean  gpu_fast_install_mapping (void);
 gboolean  gpu_fast_install_new    (void);
 gboolean  gpu_fast_install_pool   (void);
 gboolean  gpu_fast_install_region (void);

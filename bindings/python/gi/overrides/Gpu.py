@@ -979,10 +979,6 @@ def _export_mapping(mapping):
     return exported
 
 
-if _native.fast is not None:
-    _export_mapping = _native.fast.export_mapping
-
-
 class Mapping(Gpu.Mapping):
     """A range of memory that is mapped for the host until the end of a with statement or the
     release of the last reference.
