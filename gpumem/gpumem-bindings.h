@@ -23,6 +23,10 @@ GPU_AVAILABLE_IN_0_1
 void     _gpu_binding_recycle_buffer     (GpuBuffer *buffer,
                                           GQuark     retained);
 
+/* Returns whether the library knows that the event has completed without an error. Takes no lock
+ * and does not query the driver. */
+GPU_AVAILABLE_IN_0_1
+gboolean _gpu_binding_is_complete        (GpuEvent       *event);
 /* Returns the intended access of the host, never %GPU_MAP_FLAGS_NONE. */
 GPU_AVAILABLE_IN_0_1
 GpuMapFlags _gpu_binding_get_map_flags   (GpuMapping     *mapping);

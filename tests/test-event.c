@@ -4,6 +4,8 @@
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
+#include <gpumem/gpumem-bindings.h>
+
 #include "test-util.h"
 
 #define SIZE (1024 * 1024)
@@ -868,10 +870,45 @@ event_run_unreported (TestFixture *fixture)
   test_run_under_layer (fixture, "unreported");
 }
 
+/* The function for language bindings only knows of events that the library has seen complete. After
+ * the first failure in the process, it knows of none. */
+static void
+event_is_complete (TestFixture *fixture)
+{
+  static gboolean has_failed;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  gate = test_gate (fixture, fixture->stream);
+  event = test_record (fixture->stream);
+  g_assert_false (_gpu_binding_is_complete (gate));
+  g_assert_false (_gpu_binding_is_complete (event));
+  test_open (gate);
+  g_assert_true (gpu_event_wait (event, NULL, &error));
+  g_assert_no_error (error);
+  g_assert_true (has_failed || _gpu_binding_is_complete (event));
+
+  g_clear_object (&gate);
+  g_clear_object (&event);
+  gate = test_gate (fixture, fixture->stream);
+  event = test_record (fixture->stream);
+  gpu_event_fail (gate, "test", &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_event_wait (event, NULL, &error));
+  g_assert_nonnull (error);
+  g_assert_false (_gpu_binding_is_complete (event));
+  has_failed = TRUE;
+}
+
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
+  test_add ("is-complete", event_is_complete);
   test_add ("record", event_record);
   test_add ("outlives-stream", event_outlives_stream);
   test_add ("user", event_user);

@@ -3,6 +3,7 @@
 
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/device/gpu-context-private.h"
+#include "gpumem/gpumem-bindings.h"
 #include "gpumem/stream/gpu-event-private.h"
 
 /**
@@ -165,6 +166,7 @@ gpu_event_set_property (GObject      *object,
   switch (id)
     {
     case PROP_CONTEXT:
+      g_return_if_fail (event->context == NULL);
       event->context = g_value_dup_object (value);
       break;
     default:
@@ -259,13 +261,13 @@ gpu_event_class_init (GpuEventClass *klass)
   /**
    * GpuEvent:context:
    *
-   * The context of the event.
+   * The context of the event. May only be set once, to create an event like gpu_event_new_user().
    *
    * Since: 0.1
    */
   props[PROP_CONTEXT] =
     g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT,
-                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+                         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS);
   /**
    * GpuEvent:user:
    *
@@ -352,8 +354,10 @@ _gpu_event_new_for_point (GpuContext     *context,
                           guint64         seq,
                           GpuNativeEvent *timed)
 {
-  GpuEvent *event = g_object_new (GPU_TYPE_EVENT, "context", context, NULL);
+  GpuEvent *event = (GpuEvent *) g_object_new_with_properties (GPU_TYPE_EVENT, 0, NULL, NULL);
 
+  /* A construct property would double the time of this function. */
+  event->context = g_object_ref (context);
   _gpu_point_set (&event->point, timeline, seq);
   _gpu_timeline_watch (timeline, &event->watch, seq);
   event->timed = timed != NULL ? _gpu_native_event_ref (timed) : NULL;
@@ -1167,4 +1171,11 @@ GpuContext *
 _gpu_event_get_context (GpuEvent *event)
 {
   return event->context;
+}
+
+gboolean
+_gpu_binding_is_complete (GpuEvent *event)
+{
+  return event->point.timeline != NULL && !g_atomic_int_get (&_gpu_timeline_any_failed)
+         && _gpu_timeline_is_complete (event->point.timeline, event->point.seq);
 }

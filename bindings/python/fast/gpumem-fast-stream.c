@@ -2,6 +2,8 @@
 /* Work on streams. Each call releases the GIL, since it may wait for other threads. */
 #include "gpumem-fast.h"
 
+#include <gpumem/gpumem-bindings.h>
+
 /* A wait is split into waits of this many microseconds. Signal handlers run between two of them. */
 #define SLICE 100000
 
@@ -167,6 +169,10 @@ wait_for (GpuEvent *event)
     {
       if (PyErr_CheckSignals () < 0)
         return NULL;
+
+      /* Releasing the GIL takes longer than this. */
+      if (_gpu_binding_is_complete (event))
+        Py_RETURN_TRUE;
 
       Py_BEGIN_ALLOW_THREADS
       status = gpu_event_poll (event, SLICE, NULL, &error);

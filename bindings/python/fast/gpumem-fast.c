@@ -68,8 +68,10 @@ gpu_fast_parse (const GpuFastCall *call,
   if (((PyGObject *) call->self)->obj == NULL || call->n_args > GPU_FAST_MAX_PARAMETERS)
     return FALSE;
 
-  for (guint i = 0; i < GPU_FAST_MAX_PARAMETERS; i++)
-    values[i] = i < call->n_args ? call->args[i] : NULL;
+  memset (values, 0, GPU_FAST_MAX_PARAMETERS * sizeof *values);
+
+  for (Py_ssize_t i = 0; i < call->n_args; i++)
+    values[i] = call->args[i];
 
   if (call->n_args > 0 && method->names[call->n_args - 1] == NULL)
     return FALSE;
