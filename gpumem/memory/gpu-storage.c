@@ -703,7 +703,7 @@ retire (gpointer data)
       guint last = storage->pending->len - 1;
       GpuPoint *point = &g_array_index (storage->pending, GpuPoint, last);
 
-      if (_gpu_point_is_pending (point))
+      if (_gpu_point_is_pending (point) && !_gpu_timeline_try_retire (point->timeline, point->seq))
         {
           g_autoptr (GpuTimeline) timeline = _gpu_timeline_ref (point->timeline);
 

@@ -433,6 +433,10 @@ void            _gpu_timeline_job_end         (GpuTimeline       *timeline,
 /* Returns the first point that a job must wait for, because of a waiter or in order to release
  * objects. Returns 0 if there is none. */
 guint64         _gpu_timeline_get_needed_locked (GpuTimeline     *timeline);
+/* Queries the driver if that takes less time than a job. Returns whether @seq is reached, like
+ * _gpu_timeline_query(). Caller holds no lock. */
+gboolean        _gpu_timeline_try_retire      (GpuTimeline       *timeline,
+                                               guint64            seq);
 /* Releases @object once all work submitted so far has completed. Takes ownership of @object. */
 void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
                                                     gpointer           object,

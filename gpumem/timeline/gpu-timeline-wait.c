@@ -537,6 +537,26 @@ _gpu_timeline_collect_locked (GpuTimeline *timeline)
     _gpu_workers_retry (&workers);
 }
 
+static gboolean
+can_retire_now (GpuTimeline *timeline)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+
+  return timeline->collect_to <= timeline->completed && timeline->n_user_waits == 0
+         && !timeline->is_borrowed && timeline->stream != NULL;
+}
+
+gboolean
+_gpu_timeline_try_retire (GpuTimeline *timeline,
+                          guint64      seq)
+{
+  /* On a back end with captures, a query could invalidate a capture of the program. */
+  return timeline->context->backend->stream->set_capture_rule == NULL
+         && !g_atomic_int_get (&_gpu_forked) && !g_atomic_int_get (&timeline->context->lost)
+         && can_retire_now (timeline)
+         && _gpu_timeline_query (timeline, seq, NULL) != GPU_EVENT_STATUS_PENDING;
+}
+
 void
 _gpu_timeline_defer_until_complete (GpuTimeline    *timeline,
                                     gpointer        object,
