@@ -397,6 +397,41 @@ is_biased_locked (GpuTimeline         *timeline,
   return G_LIKELY (timeline->n_user_waits == 0);
 }
 
+/* Returns whether the event of a command can be a fence: if waits of the back end need a fence
+ * anyway, and nothing needs the event of each operation. */
+static gboolean
+can_keep_fence_locked (GpuTimeline *timeline)
+{
+  const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
+
+  return (timeline->flags & flags) == 0 && timeline->n_user_waits == 0
+         && !timeline->context->backend->stream->finish_reports_failure;
+}
+
+/* The caller of a map waits for the map. So the event of the map becomes a fence, and the wait
+ * records no other. */
+G_GNUC_NO_INLINE static gboolean
+run_map_locked (GpuTimeline          *timeline,
+                const GpuSubmission  *submission,
+                GError              **error)
+{
+  GpuNativeEvent *event = NULL;
+  guint64 seq;
+
+  if (!can_keep_fence_locked (timeline))
+    return run_locked (timeline, submission, FALSE, NULL, error);
+
+  if (!submission->run (submission->operation, timeline->stream, &event, error))
+    return fail_locked (timeline, submission, event, NULL);
+
+  seq = enter_locked (timeline, submission);
+
+  if (event != NULL)
+    _gpu_timeline_add_fence_locked (timeline, seq, event);
+
+  return TRUE;
+}
+
 G_GNUC_NO_INLINE static gboolean
 run_pending_locked (GpuTimeline          *timeline,
                     const GpuSubmission  *submission,
@@ -435,9 +470,11 @@ submit_biased (GpuTimeline          *timeline,
   /* Memory biased to an in-order stream has no hazards. */
   if (G_LIKELY (held) && (G_LIKELY (usable) || _gpu_submission_check_locked (submission, error)))
     {
-      gboolean success = G_LIKELY (pending == NULL)
-                         ? run_locked (timeline, submission, FALSE, NULL, error)
-                         : run_pending_locked (timeline, submission, pending, error);
+      gboolean success = G_UNLIKELY (pending != NULL)
+                         ? run_pending_locked (timeline, submission, pending, error)
+                         : G_UNLIKELY (submission->maps)
+                         ? run_map_locked (timeline, submission, error)
+                         : run_locked (timeline, submission, FALSE, NULL, error);
 
       if (G_UNLIKELY (!success))
         g_prefix_error (error, "%s: ", submission->function);

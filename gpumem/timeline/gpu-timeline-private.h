@@ -442,6 +442,11 @@ void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
                                                     gpointer           object,
                                                     GDestroyNotify     release);
 
+/* Adds the event of the operation @seq, the newest of the stream, as a fence. Takes ownership of
+ * @event. */
+void            _gpu_timeline_add_fence_locked (GpuTimeline      *timeline,
+                                               guint64            seq,
+                                               GpuNativeEvent    *event);
 GpuFence       *_gpu_timeline_get_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GError           **error);

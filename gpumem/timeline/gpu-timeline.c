@@ -366,6 +366,16 @@ _gpu_timeline_share_locked (GpuTimeline         *timeline,
                                      0 };
 }
 
+void
+_gpu_timeline_add_fence_locked (GpuTimeline    *timeline,
+                                guint64         seq,
+                                GpuNativeEvent *event)
+{
+  g_queue_push_tail (&timeline->fences, fence_new (seq, event));
+  /* If this fails, the wait for the event fails as well. */
+  timeline->context->backend->stream->flush (timeline->stream, NULL);
+}
+
 GpuFence *
 _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
                                 guint64       seq,
