@@ -14,6 +14,7 @@ static GpuFastMethod svm_map_method = {
 static GpuFastMethod export_method;
 static GpuFastMethod to_numpy_method = { { "dtype", "shape", "order" }, 0, { NULL }, NULL };
 static GpuFastMethod unmap_method;
+static GpuFastMethod enter_method;
 static GpuFastMethod exit_method;
 
 /* The key under which a GpuMapping has its Mapped, without a reference. */
@@ -223,12 +224,18 @@ mapping_export (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (mapping_export, "Mapping.view", "gpu_mapping_get_bytes")
 
+/* Names of dtypes whose dtype is kept. */
+#define MAX_DTYPES 32
+
 /* Returns an array of one dimension over the mapped bytes. */
 static PyObject *
 make_array (PyObject *mapped,
             PyObject *dtype)
 {
   static PyObject *frombuffer;
+  static PyObject *dtypes;          /* by name, because NumPy parses names */
+  PyObject *known = NULL;
+  PyObject *array;
 
   if (G_UNLIKELY (frombuffer == NULL))
     {
@@ -237,11 +244,31 @@ make_array (PyObject *mapped,
       frombuffer = numpy != NULL ? PyObject_GetAttrString (numpy, "frombuffer") : NULL;
       Py_XDECREF (numpy);
 
-      if (frombuffer == NULL)
+      dtypes = PyDict_New ();
+
+      if (frombuffer == NULL || dtypes == NULL)
         return NULL;
     }
 
-  return PyObject_Vectorcall (frombuffer, (PyObject *[]) { mapped, dtype }, 2, NULL);
+  if (PyUnicode_CheckExact (dtype))
+    known = PyDict_GetItemWithError (dtypes, dtype);
+
+  if (known != NULL)
+    return PyObject_Vectorcall (frombuffer, (PyObject *[]) { mapped, known }, 2, NULL);
+
+  array = PyObject_Vectorcall (frombuffer, (PyObject *[]) { mapped, dtype }, 2, NULL);
+
+  if (array != NULL && PyUnicode_CheckExact (dtype) && PyDict_GET_SIZE (dtypes) < MAX_DTYPES)
+    {
+      known = PyObject_GetAttrString (array, "dtype");
+
+      if (known == NULL || PyDict_SetItem (dtypes, dtype, known) < 0)
+        Py_CLEAR (array);
+
+      Py_XDECREF (known);
+    }
+
+  return array;
 }
 
 static PyObject *
@@ -305,6 +332,13 @@ mapping_unmap (PyObject         *self,
 GPU_FAST_DEFINE_FRAMED (mapping_unmap, "Mapping.unmap", "gpu_mapping_unmap")
 
 static PyObject *
+mapping_enter (PyObject *self,
+               PyObject *unused G_GNUC_UNUSED)
+{
+  return gpu_fast_new_ref (self);
+}
+
+static PyObject *
 mapping_exit (PyObject         *self,
               PyObject *const  *args,
               Py_ssize_t        n_args,
@@ -363,6 +397,7 @@ gpu_fast_install_mapping (void)
                   "",
                   "Ends the mapping, and waits until the device has the contents. Raises "
                   "BufferError while a view of the mapping exists.");
+  static PyMethodDef enter_def = { "__enter__", mapping_enter, METH_NOARGS, "" };
   static PyMethodDef exit_def = GPU_FAST_DEF ("__exit__", mapping_exit,
                                               "kind, exception, traceback", "");
   PyTypeObject *type = gpu_fast_types.mapping;
@@ -372,5 +407,6 @@ gpu_fast_install_mapping (void)
   return install_maps () && gpu_fast_replace (type, &export_def, &export_method)
          && gpu_fast_replace (type, &to_numpy_def, &to_numpy_method)
          && gpu_fast_replace (type, &unmap_def, &unmap_method)
+         && gpu_fast_replace (type, &enter_def, &enter_method)
          && gpu_fast_replace (type, &exit_def, &exit_method);
 }
