@@ -248,6 +248,42 @@ def test_array_views(fixture):
         Gpu.Array(fixture.context, (), "uint8")[0]
 
 
+def test_array_new(fixture):
+    """New arrays come from the allocator that is passed or in effect."""
+    need_numpy()
+    context, pool = fixture.context, Gpu.MemoryPool(fixture.context)
+    for make in Gpu.Array.empty, Gpu.Array.zeros:
+        for shape in 5, (5,), [5], np.int64(5), (2, 3), (), (0, 3), [np.int32(2), 2]:
+            for dtype in "float32", Gpu.DType("int16"), np.uint8, np.dtype("float64"), float:
+                for array in (make(context, shape, dtype), make(pool, shape, dtype),
+                              make(context, shape, dtype=dtype, allocator=pool),
+                              make(context, shape, dtype, "F", stream=fixture.stream)):
+                    expected = np.zeros(shape, dtype.numpy() if isinstance(dtype, Gpu.DType)
+                                        else dtype)
+                    equal((type(array), array.shape, array.dtype, array.context),
+                          (Gpu.Array, expected.shape, expected.dtype, context))
+                    if make == Gpu.Array.zeros:
+                        same(array.to_numpy(), expected)
+        arrays = [make(pool, 5, "int8")]
+        equal(pool.active_blocks, 1)
+        with pool:
+            arrays.append(make(context, 5, "int8"))
+        equal(pool.active_blocks, 2)
+        context.allocator = pool
+        arrays.append(make(context, 5, "int8"))
+        equal(pool.active_blocks, 3)
+        context.allocator = None
+        arrays.append(make(context, 5, "int8"))
+        equal(pool.active_blocks, 3)
+        arrays.clear()
+        for args in ((), (context,), (5, 5, "int8"), (context, "a", "int8"), (context, 5.5, "int8"),
+                     (context, 5, "none"), (context, True, "int8"), (context, 5, object)):
+            with raises(TypeError):
+                make(*args)
+        with raises(Gpu.Error.INVALID_ARGUMENT, f"Array.{make.__name__}: ", "-1"):
+            make(context, -1, "int8")
+
+
 # --- regions and images --------------------------------------------------------------------------
 
 def test_regions(fixture):

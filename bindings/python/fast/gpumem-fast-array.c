@@ -396,6 +396,196 @@ array_copy (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (array_copy, "Array.copy", "gpu_array_copy")
 
+/* --- new arrays ------------------------------------------------------------------------------- */
+
+/* The functions of the overrides, for all other arguments. */
+static PyObject *empty_original;
+static PyObject *zeros_original;
+
+/* The usual arguments of a new array. */
+typedef struct
+{
+  gpointer  context;                /* NULL if there is an allocator */
+  gpointer  allocator;
+  gssize    items[GPU_FAST_MAX_ITEMS];
+  gssize   *shape;                  /* `items` */
+  gsize     n_dims;
+  GpuDType *dtype;                  /* owned */
+} NewArray;
+
+static gboolean
+get_shape (PyObject *value,
+           NewArray *new)
+{
+  new->shape = new->items;
+  new->n_dims = 1;
+
+  return gpu_fast_to_gssize (value, new->items)
+         || gpu_fast_to_gssize_array (value, FALSE, &new->shape, &new->n_dims);
+}
+
+static gboolean
+get_dtype (PyObject *value,
+           NewArray *new)
+{
+  const char *name;
+  gpointer dtype;
+
+  if (gpu_fast_to_boxed (value, GPU_TYPE_DTYPE, FALSE, &dtype))
+    new->dtype = gpu_dtype_ref (dtype);
+  else if (gpu_fast_to_utf8 (value, FALSE, &name))
+    new->dtype = gpu_dtype_new_from_string (name, NULL);
+
+  return new->dtype != NULL;
+}
+
+/* Gets the arguments context, shape and dtype. */
+static gboolean
+get_new_array (PyObject *const *args,
+               Py_ssize_t       n_args,
+               PyObject        *names,
+               NewArray        *new)
+{
+  *new = (NewArray) { .context = NULL };
+
+  if (n_args != 3 || names != NULL)
+    return FALSE;
+
+  if (!gpu_fast_to_object (args[0], GPU_TYPE_ALLOCATOR, FALSE, &new->allocator))
+    {
+      new->allocator = NULL;
+
+      if (!gpu_fast_to_object (args[0], GPU_TYPE_CONTEXT, FALSE, &new->context) || has_scopes ())
+        return FALSE;
+    }
+
+  return get_shape (args[1], new) && get_dtype (args[2], new);
+}
+
+/* Calls a function of the overrides with the class. */
+static PyObject *
+call_original (PyObject         *original,
+               PyObject         *class,
+               PyObject *const  *args,
+               Py_ssize_t        n_args,
+               PyObject         *names)
+{
+  Py_ssize_t n_names = names != NULL ? PyTuple_GET_SIZE (names) : 0;
+  g_autofree PyObject **all = g_new (PyObject *, n_args + n_names + 1);
+
+  all[0] = class;
+
+  for (Py_ssize_t i = 0; i < n_args + n_names; i++)
+    all[i + 1] = args[i];
+
+  return PyObject_Vectorcall (original, all, n_args + 1, names);
+}
+
+/* Takes ownership of the array or the error. */
+static PyObject *
+finish_new (NewArray *new,
+            GpuArray *array,
+            GError   *error)
+{
+  gpu_dtype_unref (new->dtype);
+
+  return array != NULL ? pygobject_new_full ((GObject *) array, TRUE, NULL)
+                       : gpu_fast_raise (error);
+}
+
+static PyObject *
+array_empty (PyObject         *class,
+             PyObject *const  *args,
+             Py_ssize_t        n_args,
+             PyObject         *names)
+{
+  NewArray new;
+  GpuArray *array;
+  GError *error = NULL;
+
+  if (!get_new_array (args, n_args, names, &new))
+    return call_original (empty_original, class, args, n_args, names);
+
+  Py_BEGIN_ALLOW_THREADS
+  array = gpu_array_new_full (new.context, new.allocator, NULL, new.dtype, new.shape, new.n_dims,
+                              GPU_ARRAY_ORDER_C, &error);
+  Py_END_ALLOW_THREADS
+
+  return finish_new (&new, array, error);
+}
+
+GPU_FAST_DEFINE_FRAMED (array_empty, "Array.empty", "gpu_array_new_full")
+
+static PyObject *
+array_zeros (PyObject         *class,
+             PyObject *const  *args,
+             Py_ssize_t        n_args,
+             PyObject         *names)
+{
+  NewArray new;
+  GpuArray *array;
+  GError *error = NULL;
+
+  if (!get_new_array (args, n_args, names, &new))
+    return call_original (zeros_original, class, args, n_args, names);
+
+  Py_BEGIN_ALLOW_THREADS
+  array = gpu_array_new_filled (new.context, new.allocator, NULL, new.dtype, new.shape, new.n_dims,
+                                GPU_ARRAY_ORDER_C, NULL, &error);
+  Py_END_ALLOW_THREADS
+
+  return finish_new (&new, array, error);
+}
+
+GPU_FAST_DEFINE_FRAMED (array_zeros, "Array.zeros", "gpu_array_new_filled")
+
+/* Replaces a method of the class. */
+static gboolean
+replace_class_method (PyTypeObject  *type,
+                      PyMethodDef   *def,
+                      PyObject     **original)
+{
+  PyObject *bound = PyObject_GetAttrString ((PyObject *) type, def->ml_name);
+  PyObject *descriptor = NULL;
+  int status = -1;
+
+  if (bound != NULL && PyMethod_Check (bound))
+    {
+      *original = gpu_fast_new_ref (PyMethod_GET_FUNCTION (bound));
+      descriptor = PyDescr_NewClassMethod (type, def);
+    }
+
+  if (descriptor != NULL)
+    status = PyObject_SetAttrString ((PyObject *) type, def->ml_name, descriptor);
+
+  Py_XDECREF (descriptor);
+  Py_XDECREF (bound);
+
+  return status == 0;
+}
+
+static gboolean
+install_new (PyTypeObject *type)
+{
+  static PyMethodDef empty_def =
+    GPU_FAST_DEF ("empty", array_empty,
+                  "context, shape, dtype='float64', order='C', allocator=None, stream=None, "
+                  "strides=None",
+                  "Creates an array with undefined contents. If strides (in bytes) are given, the "
+                  "order is ignored. With a negative stride the first element is not at the start "
+                  "of the memory, as in NumPy.");
+  static PyMethodDef zeros_def =
+    GPU_FAST_DEF ("zeros", array_zeros,
+                  "context, shape, dtype='float64', order='C', allocator=None, stream=None",
+                  "Creates an array of zeros.");
+
+  empty_def.ml_flags |= METH_CLASS;
+  zeros_def.ml_flags |= METH_CLASS;
+
+  return replace_class_method (type, &empty_def, &empty_original)
+         && replace_class_method (type, &zeros_def, &zeros_original);
+}
+
 /* --- views ------------------------------------------------------------------------------------ */
 
 static gboolean
@@ -548,5 +738,6 @@ gpu_fast_install_array (void)
 
   return gpu_fast_replace (type, &read_into_def, &read_into_method)
          && gpu_fast_replace (type, &to_numpy_def, &to_numpy_method)
-         && gpu_fast_replace (type, &write_def, &write_method) && install_work (type);
+         && gpu_fast_replace (type, &write_def, &write_method) && install_work (type)
+         && install_new (type);
 }
