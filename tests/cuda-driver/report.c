@@ -15,6 +15,7 @@ static GString *leaks;
 static guint n_misuses;
 static guint n_leaks;
 
+G_GNUC_PRINTF (3, 0)
 static void
 add_line (GString    **text,
           const char  *what,
