@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Runs PyTorch, CuPy, Numba, RMM and cuda.core on one pool of gpumem on a CUDA device, as far as
-they are installed, and compares a training with PyTorch's own allocators.
+they are installed, and compares models of PyTorch with PyTorch's own allocators.
 
     benchmarks/adoption.py [--steps N] [--rounds N] [--device N] [CHECK...]
 
 Needs the libraries that are compared, but not PyGObject. Finds the package gpumem beside itself, as
 in the bundle for machines with a GPU, or in sys.path.
-Each check and each measurement runs in a separate process. The training is that of a small GPT-2.
-Peak is the most memory that the allocator held from the driver, divided by the most memory that
-PyTorch had requested at a time. Times are medians of the steps of a process; the table has the
+Each check and each measurement runs in a separate process. torch_models.py has the models. Peak is
+the most memory that the allocator held from the driver, and the table divides it by the most memory
+that PyTorch had requested at a time. Times are medians of the steps of a process; the table has the
 smallest of all rounds, and its ratio to PyTorch with expandable segments."""
 
 import argparse
@@ -22,6 +22,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import torch_models
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -305,45 +307,11 @@ CHECKS = {name[len("check_"):]: function for name, function in list(globals().it
           if name.startswith("check_")}
 
 
-# --- the training ---------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
 
 
-def make_model(torch, width, n_layers, n_words, length):
-    nn, functional = torch.nn, torch.nn.functional
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
-            self.attention, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-        def forward(self, x):
-            batch, n, _ = x.shape
-            heads = (part.view(batch, n, -1, 64).transpose(1, 2)
-                     for part in self.attention(self.norms[0](x)).split(width, dim=2))
-            y = functional.scaled_dot_product_attention(*heads, is_causal=True)
-            x = x + self.project(y.transpose(1, 2).reshape(batch, n, width))
-            return x + self.narrow(functional.gelu(self.wide(self.norms[1](x))))
-
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.words, self.places = nn.Embedding(n_words, width), nn.Embedding(length, width)
-            self.blocks = nn.ModuleList(Block() for _ in range(n_layers))
-            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, n_words, bias=False)
-
-        def forward(self, tokens, wanted):
-            x = self.words(tokens) + self.places.weight[:tokens.shape[1]]
-            for block in self.blocks:
-                x = block(x)
-            return functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1),
-                                            wanted.flatten())
-    return Model().cuda()
-
-
-def train(options, allocator):
-    """Trains with sequences of changing length. Prints the result as JSON."""
+def measure(options, name, allocator):
+    """Runs steps of a model. Prints the result as JSON."""
     if allocator == "expandable":
         os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
@@ -352,32 +320,32 @@ def train(options, allocator):
     torch.cuda.set_device(options.device)           # from here on, the allocator cannot be changed
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
-    model = make_model(torch, 768, 12, 50257, 1024)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    try:
+        prepare = torch_models.MODELS[name](torch)
+    except ImportError as error:
+        raise Skip(f"{name}: {error}") from error
     generator = torch.Generator().manual_seed(3)
-    times, losses = [], []
+    times, works = [], []
     for i in range(options.steps):
-        n = int(torch.randint(4, 17, (), generator=generator)) * 64
-        tokens = torch.randint(0, 50257, (8, n + 1), generator=generator).cuda()
+        work, step = prepare(generator)
         torch.cuda.synchronize()
         start = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = model(tokens[:, :-1], tokens[:, 1:])
-        loss.backward()
-        optimizer.step()
+        result = step()
         torch.cuda.synchronize()
-        times.append((time.perf_counter() - start) / n)
-        losses.append(float(loss))
+        if i >= options.steps // 3:
+            times.append((time.perf_counter() - start) / work)
+            works.append(work)
+        result = float(result)
+        step = None
     if installed is not None:
         reserved, live = (figure(installed, f"peak-{name}-bytes") for name in ("managed", "active"))
     else:
         figures = torch.cuda.memory_stats()
         reserved = figures["reserved_bytes.all.peak"]
         live = figures["requested_bytes.all.peak"]
-    half = times[len(times) // 3:]
-    print(json.dumps({"reserved": reserved, "live": live, "loss": losses[-1],
-                      "time": statistics.median(half) * 640, "version": torch.__version__,
+    print(json.dumps({"reserved": reserved, "live": live, "result": result,
+                      "time": statistics.median(times) * statistics.median(works),
+                      "version": torch.__version__,
                       "device": torch.cuda.get_device_name(options.device)}))
 
 
@@ -403,29 +371,29 @@ def run_check(options, name):
     return status in (0, 77)
 
 
-def compare(options):
+def compare(options, model):
     results = {"gpumem": [], "expandable": [], "native": []}
     for _ in range(options.rounds):
         for name, found in results.items():
-            status, line, errors = run(options, "--train", name)
+            status, line, errors = run(options, "--model", model, "--allocator", name)
             if status == 77:
-                print(f"skip   training: {line}")
+                print(f"skip   {model}: {line}")
                 return True
             if status != 0:
-                print(f"FAILED training with {name}\n{errors[-3000:]}", flush=True)
+                print(f"FAILED {model} with {name}\n{errors[-3000:]}", flush=True)
                 return False
             found.append(json.loads(line))
     first = results["gpumem"][0]
-    print(f"\nTraining of a small GPT-2, PyTorch {first['version']}, {first['device']}, "
-          f"{options.steps} steps, {options.rounds} rounds")
+    print(f"\n{torch_models.MODELS[model].__doc__}: PyTorch {first['version']}, "
+          f"{first['device']}, {options.steps} steps, {options.rounds} rounds")
     rival = min(each["time"] for each in results["expandable"])
-    print(f"{'allocator':26} {'peak, MiB':>10} {'of live':>8} {'step, ms':>9} {'ratio':>6} loss")
+    print(f"{'allocator':26} {'peak, MiB':>10} {'of live':>8} {'step, ms':>9} {'ratio':>6} result")
     for name, found in results.items():
         step = min(each["time"] for each in found)
         peak = max(each["reserved"] for each in found)
         label = {"gpumem": "gpumem", "expandable": "PyTorch, expandable", "native": "PyTorch"}[name]
         print(f"{label:26} {peak / MIB:10.0f} {peak / found[0]['live']:8.4f} {step * 1000:9.3f} "
-              f"{step / rival:6.3f} {found[0]['loss']:.4f}")
+              f"{step / rival:6.3f} {found[0]['result']:.4f}", flush=True)
     return True
 
 
@@ -436,23 +404,27 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--train", help=argparse.SUPPRESS)
+    parser.add_argument("--model", help=argparse.SUPPRESS)
+    parser.add_argument("--allocator", help=argparse.SUPPRESS)
     parser.add_argument("checks", nargs="*", metavar="CHECK",
-                        help=f"{', '.join(CHECKS)} or training; default: all")
+                        default=[*CHECKS, *torch_models.MODELS],
+                        help=f"{', '.join((*CHECKS, *torch_models.MODELS))}; default: all")
     options = parser.parse_args()
     try:
         if options.child:
             print(CHECKS[options.child](options))
             return 0
-        if options.train:
-            train(options, options.train)
+        if options.model:
+            measure(options, options.model, options.allocator)
             return 0
     except Skip as reason:
         print(reason)
         return 77
-    good = [run_check(options, name) for name in options.checks or CHECKS if name != "training"]
-    if not options.checks or "training" in options.checks:
-        good.append(compare(options))
+    unknown = [name for name in options.checks if name not in CHECKS | torch_models.MODELS]
+    if unknown:
+        parser.error(f"no check is called {', '.join(unknown)}")
+    good = [compare(options, name) if name in torch_models.MODELS else run_check(options, name)
+            for name in options.checks]
     return 0 if all(good) else 1
 
 
