@@ -85,6 +85,7 @@ def test_array_shapes(fixture):
     """Data are broadcast, and a target must have the shape of the array."""
     need_numpy()
     array = Gpu.Array(fixture.context, (3, 4), "float32")
+    array.fill(3)
     for data in (np.float32(5), np.arange(4, dtype="float32"), np.ones((3, 1), "float32"),
                  numbers((3, 8), "float32")[:, ::2], numbers((4, 3), "float32").T,
                  np.ma.masked_array(numbers((3, 4), "float32")), array.copy()):
