@@ -657,7 +657,7 @@ program_create_kernel (GpuNativeContext  *context,
     _gpu_opencl_set_error (error, "clCreateKernel", code, "kernels of the program: %s",
                            *list != '\0' ? list : "none");
   else
-    _gpu_opencl_set_error (error, "clCreateKernel", code, NULL);
+    _gpu_opencl_set_error (error, "clCreateKernel", code, "the program did not create the kernel");
 
   return NULL;
 }
