@@ -96,6 +96,51 @@ failure_later_writer_out_of_order (TestFixture *fixture)
     overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
+/* A write that fails ends before an earlier write of another stream, for which it should have waited.
+ * The memory still counts as in use by the earlier write: the next write waits for it, and so does
+ * the release. */
+static void
+failure_earlier_use (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) b = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) c = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  GpuBuffer *dropped = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) gate = NULL, event = NULL;
+  g_autoptr (GBytes) content = NULL;
+  guint64 size = gpu_context_get_allocated_size (fixture->context);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS) || test_is_pocl (fixture))
+    {
+      g_test_skip ("no user events, or PoCL, which uses the event of the failed write");
+      g_object_unref (dropped);
+      return;
+    }
+
+  gate = test_gate (fixture, a);
+  fill (a, buffer, 2);
+  fill (a, dropped, 2);
+  event = test_gate (fixture, b);
+  fill (b, buffer, 3);
+  fill (b, dropped, 3);
+  fail (event, "earlier use");
+  g_assert_false (gpu_stream_synchronize (b, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "earlier use");
+
+  g_object_unref (dropped);
+  fill (c, buffer, 4);
+  assert_waits (c);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, size);
+
+  test_assert_ok (gpu_event_complete (gate, &error), error);
+  test_synchronize (a);
+  test_synchronize (c);
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), 4, SIZE);
+}
+
 /* Work submitted after the failure also counts as failed until a wait has reported the failure,
  * because a wait reports one result for all work that it covers. */
 static void
@@ -661,6 +706,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("later-writer", failure_later_writer);
   test_add ("later-writer-out-of-order", failure_later_writer_out_of_order);
+  test_add ("earlier-use", failure_earlier_use);
   test_add ("work-after-failure", failure_work_after_failure);
   test_add ("every-point", failure_every_point);
   test_add ("blocked-call", failure_blocked_call);

@@ -796,6 +796,21 @@ _gpu_storage_unuse (GpuStorage *storage)
   _gpu_storage_resume_release (storage);
 }
 
+/* If a user event may fail a write, the write may end before the uses that it waits for. So keep
+ * these uses, as reads: the next write and the release of the memory wait for them. */
+static void
+keep_uses_locked (GpuStorage  *root,
+                  GpuTimeline *timeline)
+{
+  GpuPoint writer = root->writer;
+
+  root->writer = (GpuPoint) { NULL, 0 };
+  if (is_pending_elsewhere (&writer, timeline))
+    add_reader_locked (root, writer.timeline, writer.seq);
+
+  _gpu_point_clear (&writer);
+}
+
 void
 _gpu_storage_add_use_locked (GpuStorage  *root,
                              GpuTimeline *timeline,
@@ -810,15 +825,20 @@ _gpu_storage_add_use_locked (GpuStorage  *root,
       return;
     }
 
+  if (G_UNLIKELY (__atomic_load_n (&timeline->n_user_waits, __ATOMIC_RELAXED) > 0))
+    keep_uses_locked (root, timeline);
+  else
+    {
+      if (root->reader.timeline != NULL)
+        _gpu_point_clear (&root->reader);
+
+      if (root->readers != NULL)
+        g_array_set_size (root->readers, 0);
+    }
+
   _gpu_point_set (&root->writer, timeline, seq);
   _gpu_point_clear (&root->last_write);
   root->writer_kind = GPU_USE_WRITE;
-
-  if (root->reader.timeline != NULL)
-    _gpu_point_clear (&root->reader);
-
-  if (root->readers != NULL)
-    g_array_set_size (root->readers, 0);
 }
 
 void
