@@ -164,8 +164,10 @@ hazard_readers_and_writers (TestFixture *fixture)
 
   copy (second, b, 0, shared, 0, SIZE);
   g_assert_cmpuint (test_get_number (second, "n-hazard-waits"), ==, 1);
+  /* The gate may fail the first write of `third`, so the second one also waits for the read of
+   * `first`. */
   fill_word (third, shared, 0x03030303);
-  g_assert_cmpuint (test_get_number (third, "n-hazard-waits"), ==, 2);
+  g_assert_cmpuint (test_get_number (third, "n-hazard-waits"), ==, 3);
 
   test_open (gate);
   test_assert_content (a, ones);
