@@ -11,6 +11,7 @@ import tempfile
 import threading
 import traceback
 import weakref
+from fractions import Fraction
 
 from python_util import equal, main, need_numpy, np, raises, spin
 from gi.module import get_introspection_module
@@ -115,7 +116,7 @@ def test_external_wrong(fixture):
     for alloc, free, name in ((5, ignore, "alloc"), (ignore, None, "free")):
         with raises(TypeError, f"{name} must be callable"):
             Gpu.ExternalAllocator(fixture.context, alloc, free)
-    for value in (None, "x", b"x", [], 1.5, True, -1, 1 << 64, 0):
+    for value in (None, "x", b"x", bytearray(b"1"), [], 1.5, Fraction(3, 2), True, -1, 1 << 64, 0):
         allocator = Gpu.ExternalAllocator(fixture.context, lambda size, stream: value, ignore)
         with raises(Gpu.Error.FAILED, "alloc() must return a handle", repr(value)):
             allocator.alloc(100)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from types import SimpleNamespace
 
 from python_util import Skip, equal, main, need_numpy, np, raises, run_without_fast, spin
 from gi.repository import Gpu
@@ -698,6 +699,18 @@ def test_cuda_array_interface(fixture):
 
 
 RECORDS = [("id", "u1"), ("x", "<f4")]
+
+
+def test_cuda_array_interface_elsewhere(fixture):
+    """An address of CUDA means nothing in a context of another back end."""
+    if fixture.device.backend == "cuda":
+        raise Skip("the interface is one of CUDA")
+    for address, stream in (4096, None), (1 << 46, 1):
+        interface = dict(shape=(3,), typestr="<f4", data=(address, False), version=3,
+                         stream=stream)
+        with raises(Gpu.Error.NOT_SUPPORTED, fixture.device.id):
+            Gpu.Array.from_cuda_array_interface(
+                fixture.context, SimpleNamespace(__cuda_array_interface__=interface))
 
 
 def test_foreign_records(fixture):

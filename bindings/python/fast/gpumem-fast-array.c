@@ -121,7 +121,7 @@ array_write (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (array_write, "Array.write",
-                        "gpu_buffer_try_write_address gpu_stream_write")
+                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_query")
 
 /* Reads all elements and waits. Takes ownership of @data. Returns a new reference to @target. */
 static PyObject *
@@ -161,7 +161,8 @@ array_read_into (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (array_read_into, "Array.read_into",
-                        "gpu_buffer_try_read_address gpu_stream_read_into")
+                        "gpu_buffer_try_read_address gpu_stream_read_into "
+                        "gpu_event_query")
 
 /* Returns the NumPy dtype of an array of plain numbers. Returns a borrowed reference, or NULL,
  * possibly with an exception. */
@@ -248,7 +249,8 @@ array_to_numpy (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (array_to_numpy, "Array.to_numpy",
-                        "gpu_buffer_try_read_address gpu_stream_read_into")
+                        "gpu_buffer_try_read_address gpu_stream_read_into "
+                        "gpu_event_query")
 
 /* --- work on the device ----------------------------------------------------------------------- */
 

@@ -180,7 +180,13 @@ map (const GpuFastCall *call)
   waited = mapping != NULL ? gpu_fast_wait_for_stream (stream) : NULL;
 
   if (waited == NULL)
-    return NULL;
+    {
+      /* The last reference unmaps the memory, which may block. */
+      Py_BEGIN_ALLOW_THREADS
+      g_clear_object (&mapping);
+      Py_END_ALLOW_THREADS
+      return NULL;
+    }
 
   Py_DECREF (waited);
 
@@ -196,7 +202,7 @@ buffer_map (PyObject         *self,
   return map (&(GpuFastCall) { &buffer_map_method, self, args, n_args, names });
 }
 
-GPU_FAST_DEFINE_FRAMED (buffer_map, "Buffer.map", "gpu_stream_map")
+GPU_FAST_DEFINE_FRAMED (buffer_map, "Buffer.map", "gpu_stream_map gpu_event_query")
 
 static PyObject *
 svm_map (PyObject         *self,
@@ -207,7 +213,7 @@ svm_map (PyObject         *self,
   return map (&(GpuFastCall) { &svm_map_method, self, args, n_args, names });
 }
 
-GPU_FAST_DEFINE_FRAMED (svm_map, "Svm.map", "gpu_stream_map")
+GPU_FAST_DEFINE_FRAMED (svm_map, "Svm.map", "gpu_stream_map gpu_event_query")
 
 static PyObject *
 mapping_export (PyObject         *self,
@@ -227,6 +233,19 @@ GPU_FAST_DEFINE_FRAMED (mapping_export, "Mapping.view", "gpu_mapping_get_bytes")
 /* Names of dtypes whose dtype is kept. */
 #define MAX_DTYPES 32
 
+/* Returns whether a dtype cannot change. The names of the fields of other dtypes can. */
+static gboolean
+is_builtin (PyObject *dtype)
+{
+  PyObject *value = PyObject_GetAttrString (dtype, "isbuiltin");
+  gboolean builtin = value != NULL && PyLong_AsLong (value) == 1;
+
+  Py_XDECREF (value);
+  PyErr_Clear ();
+
+  return builtin;
+}
+
 /* Returns an array of one dimension over the mapped bytes. */
 static PyObject *
 make_array (PyObject *mapped,
@@ -241,12 +260,11 @@ make_array (PyObject *mapped,
     {
       PyObject *numpy = PyImport_ImportModule ("numpy");
 
-      frombuffer = numpy != NULL ? PyObject_GetAttrString (numpy, "frombuffer") : NULL;
+      if (numpy != NULL && (dtypes != NULL || (dtypes = PyDict_New ()) != NULL))
+        frombuffer = PyObject_GetAttrString (numpy, "frombuffer");
       Py_XDECREF (numpy);
 
-      dtypes = PyDict_New ();
-
-      if (frombuffer == NULL || dtypes == NULL)
+      if (frombuffer == NULL)
         return NULL;
     }
 
@@ -262,7 +280,7 @@ make_array (PyObject *mapped,
     {
       known = PyObject_GetAttrString (array, "dtype");
 
-      if (known == NULL || PyDict_SetItem (dtypes, dtype, known) < 0)
+      if (known == NULL || (is_builtin (known) && PyDict_SetItem (dtypes, dtype, known) < 0))
         Py_CLEAR (array);
 
       Py_XDECREF (known);

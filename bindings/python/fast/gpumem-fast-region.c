@@ -217,7 +217,8 @@ image_read_into (PyObject         *self,
   return success ? PyLong_FromSize_t (size) : gpu_fast_pass_on (&call);
 }
 
-GPU_FAST_DEFINE_FRAMED (image_read_into, "Image.read_into", "gpu_image_read")
+GPU_FAST_DEFINE_FRAMED (image_read_into, "Image.read_into",
+                        "gpu_image_read gpu_event_query")
 
 static PyObject *
 image_write (PyObject         *self,
@@ -248,7 +249,7 @@ image_write (PyObject         *self,
   return success || error != NULL ? gpu_fast_finish (success, error) : gpu_fast_pass_on (&call);
 }
 
-GPU_FAST_DEFINE_FRAMED (image_write, "Image.write", "gpu_image_write")
+GPU_FAST_DEFINE_FRAMED (image_write, "Image.write", "gpu_image_write gpu_event_query")
 
 static gboolean
 install_images (void)

@@ -389,6 +389,9 @@ class DLPackMethods:
         if interface is None:
             raise TypeError("data must have __cuda_array_interface__, unlike a "
                             f"{type(data).__name__!r}")
+        if _default_device(context)[0] != CUDA:
+            raise Gpu.NotSupportedError("Array.from_cuda_array_interface: "
+                                        f"{context.get_device().get_id()} has no addresses of CUDA")
         own = get_stream(stream, context)
         with Interface(data, interface, "data"):
             if 0 in interface["shape"]:

@@ -3,6 +3,7 @@
 The errors of these functions name the argument, the type of the object, and the fault. name is the
 argument, or a function that returns it."""
 
+import numbers
 import operator
 import reprlib
 
@@ -16,12 +17,18 @@ def _describe(value, name, member):
 def to_address(value):
     """Returns an int from 0 to 2^64 - 1, or None. Handles of NVIDIA's bindings only have
     __int__()."""
-    if isinstance(value, (bool, float, str, bytes)):
+    if isinstance(value, bool):
         return None
     try:
-        number = int(value)
-    except (TypeError, ValueError):
-        return None
+        number = operator.index(value)
+    except TypeError:
+        # Fractions, and texts that int() would parse
+        if isinstance(value, (numbers.Number, str, bytes, bytearray)) or hasattr(value, "dtype"):
+            return None
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            return None
     return number if 0 <= number <= _MOST else None
 
 
