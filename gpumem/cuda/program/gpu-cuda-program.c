@@ -228,7 +228,7 @@ program_create_kernel (GpuNativeContext  *context,
 
       names = program_list_kernels (context, program, NULL);
       list = names != NULL ? g_strjoinv (", ", names) : NULL;
-      if (list != NULL)
+      if (list != NULL && !g_strv_contains ((const char *const *) names, name))
         {
           _gpu_cuda_set_error (error, "cuModuleGetFunction", CUDA_ERROR_NOT_FOUND,
                                "kernels of the program: %s", *list != '\0' ? list : "none");
