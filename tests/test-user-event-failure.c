@@ -96,9 +96,9 @@ failure_later_writer_out_of_order (TestFixture *fixture)
     overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* A write that fails ends before an earlier write of another stream, for which it should have waited.
- * The memory still counts as in use by the earlier write: the next write waits for it, and so does
- * the release. */
+/* A write that fails ends before an earlier write of another stream, for which it should have
+ * waited. The memory still counts as in use by the earlier write: the next write waits for it, and
+ * so does the release. */
 static void
 failure_earlier_use (TestFixture *fixture)
 {

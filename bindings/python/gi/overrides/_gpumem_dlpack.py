@@ -12,6 +12,7 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from ._gpumem import _get_await_context, run_interruptible
 from ._gpumem_checks import get_stream, to_index, to_stream
+from ._gpumem_errors import NotSupportedError
 from ._gpumem_protocols import Interface, read_dlpack_device, request_capsule
 
 Gpu = get_introspection_module("Gpu")
@@ -390,8 +391,8 @@ class DLPackMethods:
             raise TypeError("data must have __cuda_array_interface__, unlike a "
                             f"{type(data).__name__!r}")
         if _default_device(context)[0] != CUDA:
-            raise Gpu.NotSupportedError("Array.from_cuda_array_interface: "
-                                        f"{context.get_device().get_id()} has no addresses of CUDA")
+            raise NotSupportedError("Array.from_cuda_array_interface: "
+                                    f"{context.get_device().get_id()} has no addresses of CUDA")
         own = get_stream(stream, context)
         with Interface(data, interface, "data"):
             if 0 in interface["shape"]:
