@@ -423,8 +423,18 @@ pool_out_of_memory (TestFixture *fixture)
   test_pool_each_kind (fixture, check_out_of_memory);
 }
 
-/* The threshold applies to unused memory only. Each release of a block frees unused memory above
- * the threshold. */
+/* Takes and drops blocks that are small enough for the caches of threads. */
+static void
+take_and_drop (GpuMemoryPool *pool)
+{
+  g_autoptr (GPtrArray) buffers = g_ptr_array_new_with_free_func (g_object_unref);
+
+  for (guint i = 0; i < 40; i++)
+    g_ptr_array_add (buffers, test_pool_take (pool, i % 2 == 0 ? 1 << 20 : 5000, NULL));
+}
+
+/* The threshold applies to unused memory only, of blocks of all sizes. Each release of a block, and
+ * a lower threshold, free unused memory above the threshold. */
 static void
 check_release_threshold (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
@@ -440,6 +450,14 @@ check_release_threshold (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool
 
   g_object_set (pool, "release-threshold", (guint64) 0, NULL);
   g_object_unref (used);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
+
+  take_and_drop (pool);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
+  g_object_set (pool, "release-threshold", G_MAXUINT64, NULL);
+  take_and_drop (pool);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), >, 0);
+  g_object_set (pool, "release-threshold", (guint64) 0, NULL);
   g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
 }
 

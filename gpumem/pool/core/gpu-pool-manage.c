@@ -141,11 +141,12 @@ _gpu_pool_set_limits (GpuPool             *pool,
                       const GpuPoolLimits *limits)
 {
   guint32 budget;
-  gboolean may_lend;
+  gboolean may_lend, keeps_less;
 
   _gpu_pool_lock (&pool->lock);
   budget = pool->cache_budget;
   may_lend = pool->may_lend;
+  keeps_less = limits->release_threshold < pool->limits.release_threshold;
   pool->limits = *limits;
   _gpu_pool_set_cache_limits (pool);
 
@@ -153,6 +154,9 @@ _gpu_pool_set_limits (GpuPool             *pool,
   if (pool->cache_budget < budget || (may_lend && !pool->may_lend))
     _gpu_pool_cache_flush_all (pool, FALSE);
   _gpu_pool_unlock_and_destroy (pool);
+
+  if (keeps_less)
+    _gpu_pool_release_excess (pool);
 }
 
 /* --- closing --------------------------------------------------------------------------- */

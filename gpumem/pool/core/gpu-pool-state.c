@@ -11,7 +11,7 @@
 #define CACHE_BUDGET  (8 * 1024 * 1024)
 #define CACHE_DIVISOR 64
 #define MAX_CACHE_BUDGET (64 * 1024 * 1024)
-/* In a pool with a limit, a thread caches at most 1/LIMIT_DIVISOR of the limit. */
+/* In a pool with a limit or a release threshold, a thread caches at most 1/LIMIT_DIVISOR of it. */
 #define LIMIT_DIVISOR 64
 /* The size of the ranges that the pool lends to the heaps of threads, in bytes: each heap gets
  * 1/CACHE_DIVISOR of its share of the managed bytes at once. */
@@ -31,6 +31,7 @@ _gpu_pool_set_cache_limits (GpuPool *pool)
 
   if (limits->limit != 0)
     least = MIN (least, limits->limit / LIMIT_DIVISOR);
+  least = MIN (least, limits->release_threshold / LIMIT_DIVISOR);
   if (!pool->is_holding)
     least = 0;
 
