@@ -104,6 +104,36 @@ def plain_attributes():
     assert "The number of submitted operations." in text, text
 
 
+LIST_DOCS = """
+import gi, inspect
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu
+for name in dir(Gpu):
+    kind = getattr(Gpu, name)
+    if inspect.isclass(kind) and hasattr(kind, "__info__"):
+        for member in dir(kind):
+            value = inspect.getattr_static(kind, member)
+            if isinstance(value, property):
+                print(name, member, repr(value.__doc__))
+"""
+
+
+def plain_docs_of_attributes():
+    """Docstrings of attributes are the same with each hash seed. Each class with driver attributes
+    has a text of its own, also without the C module."""
+    docs = [subprocess.run([sys.executable, "-c", LIST_DOCS], timeout=60, text=True, check=True,
+                           env=dict(os.environ, PYTHONHASHSEED=seed), capture_output=True).stdout
+            for seed in ("0", "1", "2", "3", "4")]
+    assert docs[0].count("\n") > 100, docs[0]
+    for other in docs[1:]:
+        equal(other, docs[0])
+    for kind, word in ((Gpu.Device, "device"), (Gpu.Buffer, "memory"), (Gpu.Image, "image"),
+                       (Gpu.Kernel, "kernel")):
+        assert word in (kind.attributes.__doc__ or ""), (kind, kind.attributes.__doc__)
+    text = pydoc.plain(pydoc.render_doc(Gpu.Kernel))
+    assert "reports for the kernel, as a" in text, text
+
+
 def plain_signatures():
     """Every function and method has a signature, which begins with self or cls unless it is bound
     or static, and has the parameters of the docstring."""

@@ -83,11 +83,8 @@ __all__ = ["BuildFailedError", "BusyError", "DeviceLostError", "Error", "Functio
 
 class _Attributes:
     """Driver attributes: object.attributes is a dictionary, and each entry is also an attribute of
-    the object, such as object.max_work_group_size."""
-
-    @property
-    def attributes(self):
-        return self.get_attributes().unpack()
+    the object, such as object.max_work_group_size. Each class has the property, with its own
+    docstring."""
 
     def __getattr__(self, name):
         if not name.startswith("_"):
@@ -123,6 +120,9 @@ class Device(Gpu.Device, _Attributes):
     memory_size = _get("memory_size")
     max_allocation = _get("max_allocation")
     base_alignment = _get("base_alignment")
+    attributes = property(lambda self: self.get_attributes().unpack(),
+                          doc="All attributes that the driver reports for the device, as a "
+                              "dictionary.")
     traits = property(lambda self: self.characterize().unpack(),
                       doc="The result of characterize(), as a dictionary.")
 
@@ -302,6 +302,9 @@ class Memory(Gpu.Memory, _Attributes):
     native_handle = _get("native_handle")
     device_address = _get("device_address")
     released = property(lambda self: self.is_released())
+    attributes = property(lambda self: self.get_attributes().unpack(),
+                          doc="The size, the handles and all attributes that the driver reports "
+                              "for the memory or the image, as a dictionary.")
 
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Memory) else NotImplemented
@@ -1244,6 +1247,9 @@ class Kernel(Gpu.Kernel, _Attributes):
     n_arguments = _get("n_arguments")
     native_handle = _get("native_handle")
     program = _get("program")
+    attributes = property(lambda self: self.get_attributes().unpack(),
+                          doc="All attributes that the driver reports for the kernel, as a "
+                              "dictionary.")
 
     def __call__(self, stream, grid, block=None, *args, shared_size=0,
                  flags=Gpu.LaunchFlags.NONE, allow_empty=False, global_offset=None):

@@ -66,8 +66,10 @@ def _copy(function, name):
 
 
 def _find_attribute_doc(owners, name):
-    """Returns the docstring of a property or of its getter, from the classes or their parents."""
-    kinds = [kind.__name__ for owner in owners for kind in owner.__mro__
+    """Returns the docstring of a property or of its getter, from the classes or their parents. The
+    classes are sorted by name, because the order of a set depends on the hash seed."""
+    kinds = [kind.__name__ for owner in sorted(owners, key=lambda one: one.__name__)
+             for kind in owner.__mro__
              if hasattr(kind, "__info__")]
     return next(filter(None, (find_doc(kind, ":" + name) for kind in kinds)), None)
 
