@@ -328,6 +328,39 @@ def test_stream_of_another_context(fixture):
     block.free()
 
 
+def test_no_stream(fixture):
+    """Each method names the argument if a number is passed for a stream."""
+    if np is None:
+        raise Skip("NumPy is not installed")
+    context, kind = fixture.context, Gpu.Array
+    numbers = np.arange(4, dtype="uint32")
+    array, other = kind.from_numpy(context, numbers), kind.empty(context, 4, "uint32")
+    host, buffer = Gpu.Context("host"), fixture.buffer(16)
+    for stream in (1, 0, "stream"):
+        for call in (
+                lambda: array.write(numbers, stream=stream),
+                lambda: array.write(other, stream=stream),
+                lambda: array.fill(1, stream=stream),
+                lambda: array.read_into(numbers, stream=stream),
+                lambda: array.to_numpy(stream=stream),
+                lambda: array.copy_to_host(stream=stream),
+                lambda: array.copy(stream=stream),
+                lambda: array.copy_to(other, stream=stream),
+                lambda: array.copy_to(context, stream=stream),
+                lambda: array.copy_to(host, stream=stream),
+                lambda: kind.from_dlpack(array, context, stream=stream),
+                lambda: kind.from_dlpack(array.__dlpack__(), context, stream=stream),
+                lambda: kind.from_dlpack(numbers, context, stream=stream),
+                lambda: kind.from_dlpack(numbers, host, stream=stream),
+                lambda: buffer.map(stream=stream),
+                lambda: buffer.fill(1, stream=stream),
+                lambda: buffer.copy(buffer, stream=stream),
+                lambda: buffer.read(stream=stream)):
+            with raises(TypeError, f"stream must be of type Stream, not {stream!r}"):
+                call()
+    equal(array.to_numpy().tolist(), [0, 1, 2, 3])
+
+
 def make_objects():
     """Returns an object of each class that has void setters."""
     context = Gpu.Context("host")

@@ -505,7 +505,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
             stream = context.get_default_stream() if context is not None else None
         if stream is None:
             self.read_bytes(None, 0, 1, None)   # raises the precise error
-        return to_stream(stream, "stream", (self,))
+        return checked(to_stream(stream, "stream", (self,)), Gpu.Stream, "stream")
 
     def _write_exported(self, exported, offset, stream):
         """Writes exported data, and releases the export."""

@@ -114,9 +114,10 @@ def to_stream(value, name, others):
 
 
 def get_stream(stream, context):
-    """Returns the stream, which may be of another library; the default stream for None."""
+    """Returns the stream, which may be of another library; the default stream for None. Raises
+    TypeError for anything else."""
     return context.get_default_stream() if stream is None \
-        else to_stream(stream, "stream", (context,))
+        else checked(to_stream(stream, "stream", (context,)), Gpu.Stream, "stream")
 
 
 def checked(value, kind, name):

@@ -327,10 +327,12 @@ class DLPackMethods:
         if is_capsule:
             if context is None:
                 raise ValueError("a capsule does not name its context: pass a context")
+            stream = None if stream is None else get_stream(stream, context)
             return _import(context, data, stream)
         kind, number = read_dlpack_device(data, "data")
         if context is None:
             context = _find_context(kind, number)
+        stream = None if stream is None else get_stream(stream, context)
         if can_access(context, kind, number):
             asked = _get_handle(context, stream) if kind in (CUDA, CUDA_MANAGED) else None
             try:

@@ -395,8 +395,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
             raise ValueError("the target array is read-only")
         if stream is None:
             return _read(self, target, None)
+        on = get_stream(stream, self.context)
         held = _Held(target)
-        Gpu.Stream.read_array(stream, self, held.bytes, held.offset, list(target.strides))
+        Gpu.Stream.read_array(on, self, held.bytes, held.offset, list(target.strides))
         return target
 
     def _get_order(self):
@@ -453,8 +454,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         if not isinstance(target, Gpu.Array):
             context, allocator = _source(target, None)
             there = context or allocator.get_context()
-            stream = stream and get_stream(stream, there)
-            on = stream if stream and stream.get_context() is there else None
+            stream = None if stream is None else get_stream(stream, there)
+            on = stream if stream is not None and stream.get_context() is there else None
             target = Gpu.Array.new_full(context, allocator, on, self.get_dtype(),
                                         list(self.shape), self._get_order())
         target.write(self, stream)

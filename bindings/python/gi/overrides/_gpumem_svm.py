@@ -6,7 +6,7 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from ._gpumem import export_in_place, hold
 from ._gpumem_arrays import ArrayMethods, Form, export
-from ._gpumem_checks import to_stream
+from ._gpumem_checks import checked, to_stream
 
 Gpu = get_introspection_module("Gpu")
 
@@ -90,7 +90,7 @@ class SvmMethods(ArrayMethods):
             stream = context.get_default_stream() if context is not None else None
         if stream is None:
             return Gpu.Svm.map(self, None, flags, offset, size, None)   # raises the precise error
-        stream = to_stream(stream, "stream", (self,))
+        stream = checked(to_stream(stream, "stream", (self,)), Gpu.Stream, "stream")
         mapping = Gpu.Stream.map(stream, self, flags, offset, size)
         stream.synchronize()
         return mapping
