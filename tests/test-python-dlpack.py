@@ -372,6 +372,16 @@ def test_refused(fixture):
         Gpu.Array.zeros(fixture.context, 3).__dlpack__(dl_device=(10, 0))
 
 
+def test_wrong_requests(fixture):
+    """The error names the argument."""
+    array = Gpu.Array.zeros(fixture.context, 3, "int32")
+    for name in ("dl_device", "max_version"):
+        for value in (5, (1,), (), "cpu", ("a", 0), (1.5, 0)):
+            with raises(TypeError, f"{name} must be", f"not {value!r}"):
+                array.__dlpack__(**{name: value})
+    assert array.__dlpack__(dl_device=[*array.__dlpack_device__()], max_version=[1, 0])
+
+
 N_LATE = 1 << 16
 
 

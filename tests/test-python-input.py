@@ -361,6 +361,23 @@ def test_no_stream(fixture):
     equal(array.to_numpy().tolist(), [0, 1, 2, 3])
 
 
+def test_no_array(fixture):
+    """Each method names the argument if another object is passed for an array of NumPy."""
+    if np is None:
+        raise Skip("NumPy is not installed")
+    context, stream = fixture.context, fixture.stream
+    array = Gpu.Array.from_numpy(context, np.arange(4, dtype="uint32"))
+    for target in ([0], "abc", memoryview(bytearray(16)), Gpu.Array.empty_like(array)):
+        for call in (lambda: array.read_into(target), lambda: array.copy_to_host(target),
+                     lambda: array.read_into(target, stream)):
+            with raises(TypeError, f"target must be a NumPy array, not '{type(target).__name__}'"):
+                call()
+    for create in (Gpu.Array.empty_like, Gpu.Array.zeros_like):
+        with raises(TypeError, "array must be a Gpu.Array or a NumPy array, not 'list'"):
+            create([1, 2], context)
+        equal(create(np.zeros((2, 3), "int8"), context).shape, (2, 3))
+
+
 def make_objects():
     """Returns an object of each class that has void setters."""
     context = Gpu.Context("host")

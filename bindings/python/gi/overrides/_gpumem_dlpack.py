@@ -3,6 +3,7 @@
 
 import ctypes
 import gc
+import operator
 import sys
 import threading
 import weakref
@@ -165,6 +166,19 @@ def _to_host(array, device, copy, versioned):
     return result, True
 
 
+_PAIRS = {"dl_device": "a type and a number of DLPack", "max_version": "two numbers"}
+
+
+def _to_pair(value, name):
+    """Returns the two ints of an argument of __dlpack__()."""
+    try:
+        first, second = value
+        return operator.index(first), operator.index(second)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be {_PAIRS[name]}, such as (1, 0), or None, not "
+                        f"{value!r}") from None
+
+
 def can_access(context, kind, number):
     """Returns whether a context can access memory of a DLPack device in place."""
     own = _default_device(context)
@@ -289,13 +303,14 @@ class DLPackMethods:
         array, is_copied = self, bool(copy)
         if copy not in (None, True, False):
             raise ValueError(f"copy must be None, True or False, not {copy!r}")
-        versioned = max_version is not None and max_version[0] >= 1
+        versioned = max_version is not None and _to_pair(max_version, "max_version")[0] >= 1
+        dl_device = None if dl_device is None else _to_pair(dl_device, "dl_device")
         try:
             own = self.__dlpack_device__()
             if copy and own[0] in (CPU, CUDA_HOST) and dl_device is None:
                 dl_device = CPU, 0              # copy() would allocate memory of the device
-            if dl_device is not None and (tuple(dl_device) != own or copy and own == (CPU, 0)):
-                array, is_copied = _to_host(self, tuple(dl_device), copy, versioned)
+            if dl_device is not None and (dl_device != own or copy and own == (CPU, 0)):
+                array, is_copied = _to_host(self, dl_device, copy, versioned)
                 stream = -1
             elif copy:
                 array = self.copy()

@@ -323,8 +323,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         array. A NumPy array needs a context."""
         if isinstance(array, Gpu.Array):
             return Gpu.Array.new_like(array, _source(array.context, allocator)[1], stream)
-        order = "F" if array.flags.fnc else "C"
-        return cls.empty(context, array.shape, array.dtype, order, allocator, stream)
+        return cls.empty(context, *_get_form(array), allocator, stream)
 
     @classmethod
     def zeros_like(cls, array, context=None, allocator=None, stream=None) -> "Array":
@@ -333,8 +332,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
             result = cls.empty_like(array, None, allocator, stream)
             result.fill(bytes(result.itemsize), get_stream(stream, result.context))
             return result
-        order = "F" if array.flags.fnc else "C"
-        return cls.zeros(context, array.shape, array.dtype, order, allocator, stream)
+        return cls.zeros(context, *_get_form(array), allocator, stream)
 
     @classmethod
     def for_memory(cls, memory, shape, dtype, offset=0, strides=()):
@@ -386,6 +384,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
 
     def read_into(self, target, stream=None):
         """Reads into a writable NumPy array of the same shape and type. Returns that array."""
+        _check_target(target)
         if (target.shape != self.shape or target.dtype is not self.dtype
                 and to_dtype(target.dtype) != self.get_dtype()):
             raise ValueError(f"a target of shape {target.shape} and type {target.dtype} does not "
@@ -605,6 +604,22 @@ def _new_target(array):
     is_fortran = (not array.is_contiguous(Gpu.ArrayOrder.C)
                   and array.is_contiguous(Gpu.ArrayOrder.F))
     return numpy.empty(array.shape, array.dtype, "F" if is_fortran else "C")
+
+
+def _check_target(target):
+    import numpy
+    if not isinstance(target, numpy.ndarray):
+        advice = ": copy_to() copies to a Gpu.Array" if isinstance(target, Gpu.Array) else ""
+        raise TypeError(f"target must be a NumPy array, not '{type(target).__name__}'{advice}")
+
+
+def _get_form(array):
+    """Returns the shape, the dtype and the order of an array of NumPy or of a similar library."""
+    try:
+        return array.shape, array.dtype, "F" if array.flags.fnc else "C"
+    except AttributeError:
+        raise TypeError("array must be a Gpu.Array or a NumPy array, not "
+                        f"'{type(array).__name__}'") from None
 
 
 def _is_contiguous(array):
