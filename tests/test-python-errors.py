@@ -12,7 +12,7 @@ import weakref
 
 from gi.module import get_introspection_module
 
-from python_util import C_NAME, Gpu, equal, main, need, run_without_fast, spin
+from python_util import C_NAME, Gpu, equal, main, need, np, run_without_fast, spin
 from gi.repository import Gio, GLib, GObject
 
 TOO_LARGE = 1 << 60
@@ -450,16 +450,32 @@ def test_finish(fixture):
 
 
 def test_cancelled(fixture):
-    """The error of a cancelled wait is of GIO's domain."""
+    """The error of a cancelled wait is of GIO's domain, and names the call of Python."""
     cancellable = Gio.Cancellable()
     cancellable.cancel()
     gate = fixture.gate(fixture.stream)
+    event = fixture.stream.record()
     try:
-        error = catch(GLib.Error, fixture.stream.synchronize, cancellable)
+        for name, call in (("Stream.synchronize", lambda: fixture.stream.synchronize(cancellable)),
+                           ("Event.wait", lambda: event.wait(cancellable)),
+                           ("Event.wait_timeout", lambda: event.wait_timeout(5, cancellable)),
+                           ("Event.poll", lambda: event.poll(5, cancellable))):
+            error = catch(GLib.Error, call)
+            equal(type(error), GLib.Error)
+            assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED)
+            assert error.message.startswith(name + ": ") and "gpu_" not in str(error), error
     finally:
         gate.complete()
-    equal(type(error), GLib.Error)
-    assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED)
+
+
+def test_call_on_a_thread(fixture):
+    """A message names the call of the program, also if another thread runs the function."""
+    memory = Gpu.HostMemory(fixture.context, 16)
+    memory.release()
+    for name in ("synchronize", "to_numpy", "view"):
+        if name != "to_numpy" or np is not None:
+            error = catch(Gpu.ReleasedError, getattr(memory, name))
+            assert error.message.startswith(f"HostMemory.{name}: "), error
 
 
 def test_signal(fixture):

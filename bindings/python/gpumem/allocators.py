@@ -17,6 +17,7 @@ import ctypes
 import glob
 import operator
 import os
+import re
 import sys
 import threading
 
@@ -102,6 +103,10 @@ def _to_whole(value, name, most):
     raise TypeError(f"gpumem.allocators.{name} must be a whole number, not {value!r}")
 
 
+# The function of C at the start of a message
+_C_FUNCTION = re.compile(r"^gpu_[a-z0-9_]+: ")
+
+
 class OutOfMemory(MemoryError):
     """No memory is left within the limit. Each adaptor raises the error of its library instead."""
 
@@ -121,7 +126,8 @@ class DevicePool:
         address = self.library.gpumem_allocators_alloc(self.device, size, stream,
                                                        ctypes.byref(failed), text, _TEXT_SIZE)
         if text.value:
-            message = text.value.decode(errors="replace")
+            message = _C_FUNCTION.sub("gpumem.allocators.DevicePool.alloc(): ",
+                                      text.value.decode(errors="replace"))
             raise OutOfMemory(message) if failed.value else RuntimeError(message)
         return address
 

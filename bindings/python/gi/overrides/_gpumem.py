@@ -11,6 +11,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_checks import to_index
+from ._gpumem_names import find_caller, run_for
 from ._gpumem_native import fast
 
 Gpu = get_introspection_module("Gpu")
@@ -280,10 +281,11 @@ def run_interruptible(function):
     if not takes_signals():
         return function()
     outcome = []
+    caller = find_caller()
 
     def run():
         try:
-            outcome.append((function(), None))
+            outcome.append((run_for(caller, function), None))
         except BaseException as error:
             outcome.append((None, error))
 

@@ -158,6 +158,17 @@ def _new_error(cls, *args, **kwargs):
     return base.__new__(cls, *(() if issubclass(base, OSError) else args))
 
 
+_initialize = GLib.Error.__init__
+
+
+def _initialize_error(self, message="unknown error", *args, **kwargs):
+    """GLib.Error.__init__(): an error of GIO, such as that of a cancelled wait, also begins with
+    the function of the library that failed."""
+    if type(self) is GLib.Error and isinstance(message, str) and message.startswith("gpu_"):
+        message = to_python(message)
+    _initialize(self, message, *args, **kwargs)
+
+
 def _install():
     for one in (OutOfMemoryError, *_CLASSES.values()):
         one.__module__ = "gi.repository.Gpu"    # as tracebacks and pickle name it
@@ -165,6 +176,7 @@ def _install():
         if name.isupper():
             setattr(Error, name, getattr(_Code, name))
     GLib.Error.__new__ = staticmethod(_new_error)
+    GLib.Error.__init__ = _initialize_error
 
 
 _install()

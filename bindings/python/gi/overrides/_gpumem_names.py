@@ -106,13 +106,21 @@ def _replace_symbol(match):
     return _OTHER_NAMES.get(symbol) or _find_name(symbol)
 
 
-def _find_caller():
+def find_caller():
     """Returns the name of the function of the overrides that the program called, or None."""
     name, frame = None, sys._getframe(1)
     while frame is not None and is_of_overrides(frame.f_code.co_filename):
+        if frame.f_code is run_for.__code__:
+            return frame.f_locals["caller"] or name
         name = _callable_names.get(frame.f_code, name)
         frame = frame.f_back
     return name
+
+
+def run_for(caller, function):
+    """Calls a function on another thread than the program, which has called the function of the
+    overrides with the name caller."""
+    return function()
 
 
 def _name_call(symbol):
@@ -125,7 +133,7 @@ def _name_call(symbol):
     for one in (called or "").split():
         # A function with more parameters reports errors for that with fewer parameters
         if one.startswith(symbol) and not one.endswith("_finish"):
-            return _find_caller() or name or _find_name(one)
+            return find_caller() or name or _find_name(one)
     return None
 
 
