@@ -337,6 +337,20 @@ def test_shapes(fixture):
     equal(one.to_numpy(1, (2, 3)).shape, (1, 3, 2, 4))
 
 
+def test_no_texels(fixture):
+    """A region without texels is read as an array without elements, also if the extent is 0 in a
+    dimension that the image lacks."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.IMAGES)
+    for form, extent, origin, shape in (
+            ("r-float32", (5, 6), (0, 0, 1), (0, 5)), ("rgba-unorm8", (5, 6), (0, 0, 1), (0, 5, 4)),
+            ("rgba-unorm8", 5, (0, 1), (0, 4)), ("r-float32", (5, 6), (5, 0), (6, 0))):
+        one = Gpu.Image(fixture.context, form, extent)
+        equal(one.read(origin), b"")
+        array = one.to_numpy(origin)
+        equal((array.shape, array.dtype), (shape, one.dtype))
+
+
 def test_arrays(fixture):
     """Writes accept arrays in any byte order, and structures of equal fields. For other element
     types, the error names the type."""

@@ -378,6 +378,24 @@ def test_no_array(fixture):
         equal(create(np.zeros((2, 3), "int8"), context).shape, (2, 3))
 
 
+def test_no_numpy_array(fixture):
+    """The error of numpy.asarray() says how to copy the memory to an array of NumPy."""
+    if np is None:
+        raise Skip("NumPy is not installed")
+    buffer = fixture.buffer(16)
+    memories = [buffer]
+    if fixture.device.capabilities & Gpu.Capabilities.IMAGES:
+        memories.append(Gpu.Image(fixture.context, "r-float32", (2, 2)))
+    for memory in memories:
+        for call in (np.asarray, np.array, lambda memory: np.asarray(memory, "f4"),
+                     lambda memory: Gpu.Array.from_numpy(fixture.context, memory)):
+            with raises(TypeError, f"a Gpu.{type(memory).__name__} is not", "to_numpy()"):
+                call(memory)
+        with raises(TypeError, "a bytes-like object is required"):
+            buffer.write(memory)
+    equal(np.asarray(Gpu.HostMemory(fixture.context, 4)).shape, (4,))
+
+
 def make_objects():
     """Returns an object of each class that has void setters."""
     context = Gpu.Context("host")

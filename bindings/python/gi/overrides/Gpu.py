@@ -34,8 +34,9 @@ from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
-                      export_in_place, hold, is_int, loaded_numpy, new_bytes, run_interruptible,
-                      takes_signals, to_glib_bytes, to_pattern, wait, wait_for, wait_timeout)
+                      export_in_place, hold, is_int, loaded_numpy, new_bytes, refuse_array,
+                      run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait, wait_for,
+                      wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
@@ -751,6 +752,9 @@ class Image(AsyncImage, ImageMethods, Gpu.Image):
 
 
 Image = override(Image)
+
+# Not in the classes: type checkers reject numpy.asarray(buffer) because the stubs lack the method
+Buffer.__array__ = Image.__array__ = refuse_array
 
 
 class Sampler(SamplerMethods, Gpu.Sampler):

@@ -77,7 +77,16 @@ def _check_contiguous(array, writable):
                          f"{advice}")
 
 
+def refuse_array(memory, dtype=None, copy=None):
+    """The method __array__() of memory that numpy.asarray() cannot access in place. Without this
+    method, NumPy returns an array of Python objects, or reports a sequence."""
+    raise TypeError(f"a Gpu.{type(memory).__name__} is not an array of NumPy: to_numpy() returns a "
+                    "copy of its contents")
+
+
 def is_array_like(data):
+    if isinstance(data, (Gpu.Buffer, Gpu.Image)):       # whose __array__() is refuse_array()
+        return False
     return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
 
 

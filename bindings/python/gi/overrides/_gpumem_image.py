@@ -446,10 +446,13 @@ class ImageMethods:
     def to_numpy(self, origin=None, extent=None, stream=None):
         """Returns a new NumPy array with a region of the image. The shape is the extent in reverse
         order, with the dimensions and layers of the image type, followed by the channels if there
-        are several."""
+        are several. A region without texels is an array without elements."""
         import numpy
         origin, extent, size = self._region(origin, extent)
-        array = numpy.empty(self._shape(extent), self.dtype)
+        shape = self._shape(extent)
+        if size == 0 and 0 not in shape:        # the extent is 0 in a dimension that shape lacks
+            shape = (0, *shape[1:])
+        array = numpy.empty(shape, self.dtype)
         self.read_into(array, origin, extent, stream)
         return array
 
