@@ -7,6 +7,7 @@ import gc
 import subprocess
 import sys
 import threading
+import types
 import weakref
 from types import SimpleNamespace
 
@@ -129,6 +130,22 @@ def test_from_refusal(fixture):
         Gpu.Array.from_dlpack(Refusing(), fixture.context)
     with raises(TypeError, "'Context'"):
         Gpu.Array.from_dlpack(fixture.context, Refusing())
+
+
+def test_from_object(fixture):
+    """Each back end imports an object whose methods are attributes of the object, nd explains a
+    result that is not a capsule."""
+    need_numpy()
+    data = sample()
+    methods = types.SimpleNamespace(__dlpack__=lambda **keywords: data.__dlpack__(),
+                                    __dlpack_device__=data.__dlpack_device__)
+    for stream in (None, fixture.stream):
+        array = Gpu.Array.from_dlpack(methods, fixture.context, stream=stream)
+        equal(array.to_numpy(stream).tolist(), data.tolist())
+        methods.__dlpack__, keep = (lambda **keywords: None), methods.__dlpack__
+        with raises(TypeError, "data is a SimpleNamespace", "must return a capsule, not None"):
+            Gpu.Array.from_dlpack(methods, fixture.context, stream=stream)
+        methods.__dlpack__ = keep
 
 
 def test_from_device(fixture):

@@ -396,6 +396,34 @@ def test_no_numpy_array(fixture):
     equal(np.asarray(Gpu.HostMemory(fixture.context, 4)).shape, (4,))
 
 
+def test_strides(fixture):
+    """Errors name the strides, not the shape, and each function takes the same values."""
+    if np is None:
+        raise Skip("NumPy is not installed")
+    context, buffer, most = fixture.context, fixture.buffer(64), (1 << 63) - 1
+
+    def create(*arguments):
+        return Gpu.Array.empty(context, *arguments[:2], strides=arguments[2])
+
+    def wrap(*arguments):
+        return Gpu.Array.for_memory(buffer, *arguments[:2], strides=arguments[2])
+
+    for call in (create, wrap):
+        with raises(TypeError, "strides[0] must be a whole number, not 'a'"):
+            call(6, "f4", "a")
+        with raises(TypeError, "strides[1] must be a whole number, not 1.5"):
+            call((2, 3), "f4", (12, 1.5))
+        with raises(TypeError, "strides must be a whole number, not 1.5"):
+            call(6, "f4", 1.5)
+        for strides in (4, [4], np.array([4]), np.int8(4)):
+            equal(call(6, "f4", strides).strides, (4,))
+        equal(call((2, 3), "f4", np.array([12, 4])).strides, (12, 4))
+        equal(call((2, 3), "f4", None).strides, (12, 4))
+    for stride in (-1 << 63, most):
+        with raises(OverflowError, "(2, 3)", f"strides ({stride}, 4)", f"most are {most}"):
+            create((2, 3), "f4", (stride, 4))
+
+
 def make_objects():
     """Returns an object of each class that has void setters."""
     context = Gpu.Context("host")

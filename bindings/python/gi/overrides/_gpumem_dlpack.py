@@ -369,9 +369,10 @@ class DLPackMethods:
         if isinstance(data, Gpu.Array):
             return data.copy_to(context, stream)
         if kind in (CPU, CUDA_HOST):
-            import numpy
-            return cls.from_numpy(context, numpy.asarray(data) if hasattr(data, "__array__")
-                                  else numpy.from_dlpack(data), stream)
+            # numpy.from_dlpack() would need __dlpack__() in the class, and explains no fault of it
+            if not hasattr(data, "__array__"):
+                data = cls.from_dlpack(data, _find_context(kind, number))
+            return cls.from_numpy(context, data, stream)
         if kind not in (CUDA, CUDA_MANAGED):
             raise BufferError(f"memory of the DLPack device {(kind, number)} is not accessible to "
                               f"{context.get_device().get_id()}")

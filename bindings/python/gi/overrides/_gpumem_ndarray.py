@@ -32,8 +32,9 @@ def _from_numpy_dtype(dtype):
         raise TypeError(f"dtype {dtype} has dimensions: pass its base {dtype.base} as the dtype, "
                         f"and append {dtype.shape} to the shape")
     if dtype.kind in "mMSU":
-        raise TypeError(f"devices have no elements of dtype {dtype}: view the array as numbers, or "
-                        f"as 'V{dtype.itemsize}'")
+        advice = f", or as 'V{dtype.itemsize}'" if dtype.itemsize > 0 else ""
+        raise TypeError(f"devices have no elements of dtype {dtype}: view the array as numbers"
+                        f"{advice}")
     if dtype.names is None:
         return Gpu.DType.new_from_string(dtype.str)
     record = Gpu.DType.new_record(dtype.itemsize)
@@ -211,6 +212,12 @@ def _to_shape(shape):
             for length in (shape if hasattr(shape, "__iter__") else (shape,))]
 
 
+def _to_strides(strides):
+    if not hasattr(strides, "__iter__"):
+        return [to_index(strides, "strides")]
+    return [to_index(stride, f"strides[{i}]") for i, stride in enumerate(strides)]
+
+
 def _to_order(order):
     if order not in _ORDERS:
         raise ValueError(f"order must be 'C' or 'F', not {order!r}")
@@ -297,8 +304,12 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         source, dtype, shape = _source(context, allocator), to_dtype(dtype), _to_shape(shape)
         if strides is None:
             return Gpu.Array.new_full(*source, stream, dtype, shape, _to_order(order))
-        strides = _to_shape(strides)
+        strides = _to_strides(strides)
         offset, size = _get_range(shape, strides, dtype.get_item_size())
+        if size > _MOST:
+            raise OverflowError(f"elements of {dtype.get_item_size()} bytes with the shape "
+                                f"{tuple(shape)} and the strides {tuple(strides)} span {size} "
+                                f"bytes, and the most are {_MOST}")
         held = Gpu.Array.new_full(*source, stream, to_dtype("uint8"), [max(size, 1)],
                                   Gpu.ArrayOrder.C)
         return Gpu.Array.new_for_memory(held.get_memory(), offset, dtype, shape, strides)
@@ -337,8 +348,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     @classmethod
     def for_memory(cls, memory, shape, dtype, offset=0, strides=()):
         """Creates an array over existing memory."""
-        return Gpu.Array.new_for_memory(memory, offset, to_dtype(dtype), _to_shape(shape),
-                                        list(strides or ()))
+        strides = [] if strides is None else _to_strides(strides)
+        return Gpu.Array.new_for_memory(memory, offset, to_dtype(dtype), _to_shape(shape), strides)
 
     @classmethod
     def from_numpy(cls, context, array, stream=None, allocator=None) -> "Array":
