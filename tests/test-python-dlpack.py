@@ -133,7 +133,7 @@ def test_from_refusal(fixture):
 
 
 def test_from_object(fixture):
-    """Each back end imports an object whose methods are attributes of the object, nd explains a
+    """Each back end imports an object whose methods are attributes of the object, and explains a
     result that is not a capsule."""
     need_numpy()
     data = sample()

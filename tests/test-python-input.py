@@ -424,6 +424,31 @@ def test_strides(fixture):
             create((2, 3), "f4", (stride, 4))
 
 
+def test_names(fixture):
+    """Messages name the method that the program called, and give no useless advice."""
+    if np is None:
+        raise Skip("NumPy is not installed")
+    array = Gpu.Array.zeros(fixture.context, 4, "uint32")
+    numbers = np.arange(4, dtype="uint32")
+    for name in ("write", "copy_to_device"):
+        for arguments in ((), (1, 2, 3)):
+            with raises(TypeError, f"Array.{name}()"):
+                getattr(array, name)(*arguments)
+        array.fill(0)
+        equal(getattr(array, name)(numbers), None)
+        equal(array.tolist(), [0, 1, 2, 3])
+        equal(getattr(array, name)(data=Gpu.Array.zeros(fixture.context, 4, "uint32"),
+                                   stream=fixture.stream), None)
+        equal(array.to_numpy(fixture.stream).tolist(), [0] * 4)
+    for kind in ("S", "U"):
+        try:
+            array.astype(kind)
+        except TypeError as error:
+            assert str(error).endswith("view the array as numbers"), error
+        else:
+            raise AssertionError(f"there are elements of {kind}")
+
+
 def make_objects():
     """Returns an object of each class that has void setters."""
     context = Gpu.Context("host")

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+static GpuFastMethod copy_to_device_method = { { "data", "stream" }, 1, { NULL }, NULL };
 static GpuFastMethod copy_method = { { "allocator", "stream", "order" }, 0, { NULL }, NULL };
 static GpuFastMethod fill_method = { { "value", "stream" }, 1, { NULL }, NULL };
 static GpuFastMethod getitem_method;
@@ -94,23 +95,20 @@ export_like (GpuArray  *array,
 }
 
 static PyObject *
-array_write (PyObject         *self,
-             PyObject *const  *args,
-             Py_ssize_t        n_args,
-             PyObject         *names)
+write_array (const GpuFastCall *call)
 {
-  const GpuFastCall call = { &write_method, self, args, n_args, names };
+  GpuArray *array = get_array (call->self);
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
   PyObject *written;
   GpuBuffer *buffer;
   Py_buffer data;
 
-  if (!gpu_fast_parse (&call, values) || !gpu_fast_is_none (values[1])
-      || (buffer = get_buffer (get_array (self))) == NULL
-      || !export_like (get_array (self), values[0], FALSE, &data))
-    return gpu_fast_pass_on (&call);
+  if (!gpu_fast_parse (call, values) || !gpu_fast_is_none (values[1])
+      || (buffer = get_buffer (array)) == NULL
+      || !export_like (array, values[0], FALSE, &data))
+    return gpu_fast_pass_on (call);
 
-  written = gpu_fast_write (buffer, NULL, gpu_array_get_offset (get_array (self)), &data);
+  written = gpu_fast_write (buffer, NULL, gpu_array_get_offset (array), &data);
 
   if (written == NULL)
     return NULL;
@@ -120,8 +118,33 @@ array_write (PyObject         *self,
   Py_RETURN_NONE;
 }
 
+static PyObject *
+array_write (PyObject         *self,
+             PyObject *const  *args,
+             Py_ssize_t        n_args,
+             PyObject         *names)
+{
+  const GpuFastCall call = { &write_method, self, args, n_args, names };
+
+  return write_array (&call);
+}
+
 GPU_FAST_DEFINE_FRAMED (array_write, "Array.write",
                         "gpu_buffer_try_write_address gpu_stream_write gpu_event_query")
+
+static PyObject *
+array_copy_to_device (PyObject         *self,
+                      PyObject *const  *args,
+                      Py_ssize_t        n_args,
+                      PyObject         *names)
+{
+  const GpuFastCall call = { &copy_to_device_method, self, args, n_args, names };
+
+  return write_array (&call);
+}
+
+GPU_FAST_DEFINE_FRAMED (array_copy_to_device, "Array.copy_to_device",
+                        "gpu_buffer_try_write_address gpu_stream_write")
 
 /* Reads all elements and waits. Takes ownership of @data. Returns a new reference to @target. */
 static PyObject *
@@ -721,6 +744,10 @@ install_work (PyTypeObject *type)
 gboolean
 gpu_fast_install_array (void)
 {
+  static PyMethodDef copy_to_device_def =
+    GPU_FAST_DEF ("copy_to_device", array_copy_to_device,
+                  "data, stream=None",
+                  "Copies data to this array, like write(). This is the name in Numba.");
   static PyMethodDef read_into_def =
     GPU_FAST_DEF ("read_into", array_read_into,
                   "target, stream=None",
@@ -740,6 +767,7 @@ gpu_fast_install_array (void)
 
   return gpu_fast_replace (type, &read_into_def, &read_into_method)
          && gpu_fast_replace (type, &to_numpy_def, &to_numpy_method)
+         && gpu_fast_replace (type, &copy_to_device_def, &copy_to_device_method)
          && gpu_fast_replace (type, &write_def, &write_method) && install_work (type)
          && install_new (type);
 }

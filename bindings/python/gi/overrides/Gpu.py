@@ -1587,7 +1587,6 @@ def _install_fast():
         Array, _gpumem_dlpack.import_tensor,
         functools.partial(_gpumem_dlpack.alloc_tensor, Array))
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
-    Array.copy_to_device = Array.write
     Extent.__iter__ = Layout.__iter__ = lambda self: iter(_native.fast.unpack(self))
     # Constructors in __new__: object.__init__ ignores their arguments without a call of Python
     for kind in (Array, Buffer, Context, HostMemory, Image, MemoryPool, Program, Sampler, Stream,

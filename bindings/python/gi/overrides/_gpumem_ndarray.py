@@ -391,7 +391,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         if stream is None:
             on.synchronize()
 
-    copy_to_device = write
+    def copy_to_device(self, data, stream=None):
+        """Copies data to this array, like write(). This is the name in Numba."""
+        self.write(data, stream)
 
     def read_into(self, target, stream=None):
         """Reads into a writable NumPy array of the same shape and type. Returns that array."""
