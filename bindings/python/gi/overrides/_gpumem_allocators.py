@@ -202,7 +202,8 @@ class TrackingAllocatorMethods:
 
     @property
     def blocks(self):
-        """The allocations in use: a list of dictionaries, for example with size and tag."""
+        """The allocations in use: a list of dictionaries, for example with size, and with tag if
+        the allocation has one."""
         return self.list_blocks().unpack()
 
     @property
