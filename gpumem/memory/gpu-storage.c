@@ -691,8 +691,9 @@ free_in_order (GpuStorage *storage)
 }
 
 /* Frees the buffer of @data, a GpuStorage, if all uses in `pending` have completed. Otherwise this
- * function is called again when the next of these uses has completed. Takes ownership of a
- * reference to @data. */
+ * function is called again when the next of these uses has completed. May query the driver, and
+ * then also releases other objects whose work has completed, on the thread of the caller. Takes
+ * ownership of a reference to @data. */
 static void
 retire (gpointer data)
 {

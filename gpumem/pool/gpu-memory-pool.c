@@ -309,8 +309,8 @@ install_knobs (void)
   /**
    * GpuMemoryPool:history-size:
    *
-   * The number of events that the pool keeps in its history; the oldest events are dropped. This
-   * property can also be set after the pool is initialised.
+   * The number of events that the pool keeps in its history; the oldest events are dropped. A free
+   * counts once, but has two entries in the history. May be set after the pool is initialised.
    *
    * Since: 0.1
    */

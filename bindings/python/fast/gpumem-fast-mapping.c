@@ -31,7 +31,8 @@ typedef struct
 } Mapped;
 
 /* A program may store a view in an attribute of its mapping. Clearing that attribute ends such a
- * cycle, so this type needs no tp_clear. */
+ * cycle, so this type needs no tp_clear. The collector does not see the references of NumPy arrays,
+ * so a mapping that has an array over itself as an attribute stays mapped. */
 static int
 mapped_traverse (PyObject  *self,
                  visitproc  visit,

@@ -53,7 +53,8 @@ def install(names, path, device):
             undo.append(ADAPTORS[name](path, device))
     except BaseException as error:
         for function in reversed(undo):
-            function()
+            if function is not None:
+                function()
         if not isinstance(error, Exception):
             raise
         version = getattr(sys.modules.get(MODULES[name][0].partition(".")[0]), "__version__", "")

@@ -226,8 +226,8 @@ _pools = {}
 
 
 class _Offer:
-    """The pool of a device during install(). If the with statement fails, everything is as before:
-    the pool of the device, and the limit of the pool."""
+    """The pool of a device during install(). If the with statement fails, the pool of the device
+    and its limit are as before; a new pool stays if another thread has allocated from it."""
 
     def __init__(self, function, pool, device):
         self.library, self.device = _load(), device
@@ -288,7 +288,7 @@ def install(pool=None, libraries=None, device=0, limit=None):
     accept no other allocator later. Memory that a library allocated before stays where it is.
 
     If install() raises an error, all libraries, the pool of the device and its limit are as
-    before."""
+    before. A new pool stays only if another thread has allocated from it meanwhile."""
     names = _to_names(libraries)
     device = _to_whole(device, "install(): device", _MOST_DEVICES - 1)
     if limit is not None:
