@@ -96,9 +96,9 @@ failure_later_writer_out_of_order (TestFixture *fixture)
     overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* A write that fails ends before an earlier write of another stream, for which it should have
- * waited. The memory still counts as in use by the earlier write: the next write waits for it, and
- * so does the release. */
+/* A write that fails ends before an earlier write and an earlier read of another stream, for which
+ * it should have waited. The memory still counts as in use: the next write waits for both, and the
+ * release waits for the write. */
 static void
 failure_earlier_use (TestFixture *fixture)
 {
@@ -108,8 +108,9 @@ failure_earlier_use (TestFixture *fixture)
   g_autoptr (GpuStream) c = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
   GpuBuffer *dropped = test_buffer_filled (fixture, SIZE, 1);
-  g_autoptr (GpuEvent) gate = NULL, event = NULL;
-  g_autoptr (GBytes) content = NULL;
+  g_autoptr (GpuBuffer) copied = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) gate = NULL, later = NULL, event = NULL;
+  g_autoptr (GBytes) content = NULL, copy = NULL;
   guint64 size = gpu_context_get_allocated_size (fixture->context);
 
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS) || test_is_pocl (fixture))
@@ -122,6 +123,9 @@ failure_earlier_use (TestFixture *fixture)
   gate = test_gate (fixture, a);
   fill (a, buffer, 2);
   fill (a, dropped, 2);
+  later = test_gate (fixture, a);
+  test_assert_ok (gpu_stream_copy (a, GPU_MEMORY (copied), 0, GPU_MEMORY (buffer), 0, SIZE, &error),
+                  error);
   event = test_gate (fixture, b);
   fill (b, buffer, 3);
   fill (b, dropped, 3);
@@ -134,11 +138,15 @@ failure_earlier_use (TestFixture *fixture)
   assert_waits (c);
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, size);
 
-  test_assert_ok (gpu_event_complete (gate, &error), error);
+  test_open (gate);
+  assert_waits (c);
+  test_open (later);
   test_synchronize (a);
   test_synchronize (c);
   content = test_content (buffer);
   test_assert_value (g_bytes_get_data (content, NULL), 4, SIZE);
+  copy = test_content (copied);
+  test_assert_value (g_bytes_get_data (copy, NULL), 2, SIZE);
 }
 
 /* Work submitted after the failure also counts as failed until a wait has reported the failure,

@@ -374,6 +374,22 @@ add_pending (GArray         **points,
   add_point (*points, point);
 }
 
+/* Sets @reader to a read, unless it is a pending read of another stream. Returns FALSE for such a
+ * read. */
+static gboolean
+replace_reader (GpuPoint    *reader,
+                GpuTimeline *timeline,
+                guint64      seq)
+{
+  if (reader->timeline != timeline && _gpu_point_is_pending (reader))
+    return FALSE;
+
+  if (reader->timeline != timeline || reader->seq < seq)
+    _gpu_point_set (reader, timeline, seq);
+
+  return TRUE;
+}
+
 static void
 add_reader_locked (GpuStorage  *root,
                    GpuTimeline *timeline,
@@ -381,11 +397,8 @@ add_reader_locked (GpuStorage  *root,
 {
   GpuPoint point = { NULL, 0 };
 
-  if (root->reader.timeline == timeline || !_gpu_point_is_pending (&root->reader))
-    {
-      _gpu_point_set (&root->reader, timeline, seq);
-      return;
-    }
+  if (replace_reader (&root->reader, timeline, seq))
+    return;
 
   if (root->readers == NULL)
     {
@@ -395,13 +408,8 @@ add_reader_locked (GpuStorage  *root,
 
   for (guint i = 0; i < root->readers->len; i++)
     {
-      GpuPoint *reader = &g_array_index (root->readers, GpuPoint, i);
-
-      if (reader->timeline == timeline || !_gpu_point_is_pending (reader))
-        {
-          _gpu_point_set (reader, timeline, seq);
-          return;
-        }
+      if (replace_reader (&g_array_index (root->readers, GpuPoint, i), timeline, seq))
+        return;
     }
 
   _gpu_point_set (&point, timeline, seq);
