@@ -144,7 +144,7 @@ array_copy_to_device (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (array_copy_to_device, "Array.copy_to_device",
-                        "gpu_buffer_try_write_address gpu_stream_write")
+                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_query")
 
 /* Reads all elements and waits. Takes ownership of @data. Returns a new reference to @target. */
 static PyObject *
@@ -424,8 +424,8 @@ GPU_FAST_DEFINE_FRAMED (array_copy, "Array.copy", "gpu_array_copy")
 /* --- new arrays ------------------------------------------------------------------------------- */
 
 /* The functions of the overrides, for all other arguments. */
-static PyObject *empty_original;
-static PyObject *zeros_original;
+static GpuFastMethod empty_method;
+static GpuFastMethod zeros_method;
 
 /* The usual arguments of a new array. */
 typedef struct
@@ -487,25 +487,6 @@ get_new_array (PyObject *const *args,
   return get_shape (args[1], new) && get_dtype (args[2], new);
 }
 
-/* Calls a function of the overrides with the class. */
-static PyObject *
-call_original (PyObject         *original,
-               PyObject         *class,
-               PyObject *const  *args,
-               Py_ssize_t        n_args,
-               PyObject         *names)
-{
-  Py_ssize_t n_names = names != NULL ? PyTuple_GET_SIZE (names) : 0;
-  g_autofree PyObject **all = g_new (PyObject *, n_args + n_names + 1);
-
-  all[0] = class;
-
-  for (Py_ssize_t i = 0; i < n_args + n_names; i++)
-    all[i + 1] = args[i];
-
-  return PyObject_Vectorcall (original, all, n_args + 1, names);
-}
-
 /* Takes ownership of the array or the error. */
 static PyObject *
 finish_new (NewArray *new,
@@ -529,7 +510,7 @@ array_empty (PyObject         *class,
   GError *error = NULL;
 
   if (!get_new_array (args, n_args, names, &new))
-    return call_original (empty_original, class, args, n_args, names);
+    return gpu_fast_pass_on (&(GpuFastCall) { &empty_method, class, args, n_args, names });
 
   Py_BEGIN_ALLOW_THREADS
   array = gpu_array_new_full (new.context, new.allocator, NULL, new.dtype, new.shape, new.n_dims,
@@ -552,7 +533,7 @@ array_zeros (PyObject         *class,
   GError *error = NULL;
 
   if (!get_new_array (args, n_args, names, &new))
-    return call_original (zeros_original, class, args, n_args, names);
+    return gpu_fast_pass_on (&(GpuFastCall) { &zeros_method, class, args, n_args, names });
 
   Py_BEGIN_ALLOW_THREADS
   array = gpu_array_new_filled (new.context, new.allocator, NULL, new.dtype, new.shape, new.n_dims,
@@ -566,9 +547,9 @@ GPU_FAST_DEFINE_FRAMED (array_zeros, "Array.zeros", "gpu_array_new_filled")
 
 /* Replaces a method of the class. */
 static gboolean
-replace_class_method (PyTypeObject  *type,
-                      PyMethodDef   *def,
-                      PyObject     **original)
+replace_class_method (PyTypeObject   *type,
+                      PyMethodDef    *def,
+                      GpuFastMethod  *method)
 {
   PyObject *bound = PyObject_GetAttrString ((PyObject *) type, def->ml_name);
   PyObject *descriptor = NULL;
@@ -576,7 +557,7 @@ replace_class_method (PyTypeObject  *type,
 
   if (bound != NULL && PyMethod_Check (bound))
     {
-      *original = gpu_fast_new_ref (PyMethod_GET_FUNCTION (bound));
+      method->original = gpu_fast_new_ref (PyMethod_GET_FUNCTION (bound));
       descriptor = PyDescr_NewClassMethod (type, def);
     }
 
@@ -607,8 +588,8 @@ install_new (PyTypeObject *type)
   empty_def.ml_flags |= METH_CLASS;
   zeros_def.ml_flags |= METH_CLASS;
 
-  return replace_class_method (type, &empty_def, &empty_original)
-         && replace_class_method (type, &zeros_def, &zeros_original);
+  return replace_class_method (type, &empty_def, &empty_method)
+         && replace_class_method (type, &zeros_def, &zeros_method);
 }
 
 /* --- views ------------------------------------------------------------------------------------ */

@@ -154,6 +154,9 @@ PyObject     *gpu_fast_get_doc       (PyObject          *module,
 PyObject     *gpu_fast_hold          (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);
+/* (transfer full) (nullable): a copy of data of less than GPU_FAST_HELD_SIZE bytes, or NULL without
+ * an exception for other data. */
+GBytes       *gpu_fast_copy_data     (PyObject          *data);
 PyObject     *gpu_fast_copy_bytes    (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);

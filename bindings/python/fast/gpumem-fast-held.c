@@ -217,19 +217,27 @@ gpu_fast_hold (PyObject         *module G_GNUC_UNUSED,
   Py_RETURN_NONE;
 }
 
+GBytes *
+gpu_fast_copy_data (PyObject *data)
+{
+  Py_buffer buffer;
+  GBytes *bytes;
+
+  if (!gpu_fast_export (data, FALSE, &buffer))
+    return NULL;
+
+  bytes = buffer.len < GPU_FAST_HELD_SIZE ? g_bytes_new (buffer.buf, buffer.len) : NULL;
+  PyBuffer_Release (&buffer);
+
+  return bytes;
+}
+
 PyObject *
 gpu_fast_copy_bytes (PyObject         *module G_GNUC_UNUSED,
                      PyObject *const  *args,
                      Py_ssize_t        n_args)
 {
-  Py_buffer buffer;
-  GBytes *bytes;
-
-  if (n_args != 1 || !gpu_fast_export (args[0], FALSE, &buffer))
-    Py_RETURN_NONE;
-
-  bytes = buffer.len < GPU_FAST_HELD_SIZE ? g_bytes_new (buffer.buf, buffer.len) : NULL;
-  PyBuffer_Release (&buffer);
+  GBytes *bytes = n_args == 1 ? gpu_fast_copy_data (args[0]) : NULL;
 
   return gpu_fast_from_boxed (&bytes_class, bytes, TRUE);
 }

@@ -64,22 +64,6 @@ stream_copy_region (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (stream_copy_region, "Stream.copy_region", "gpu_stream_copy_region")
 
-/* Copies data of less than GPU_FAST_HELD_SIZE bytes. */
-static GBytes *
-copy_data (PyObject *value)
-{
-  Py_buffer data;
-  GBytes *bytes;
-
-  if (!gpu_fast_export (value, FALSE, &data))
-    return NULL;
-
-  bytes = data.len < GPU_FAST_HELD_SIZE ? g_bytes_new (data.buf, data.len) : NULL;
-  PyBuffer_Release (&data);
-
-  return bytes;
-}
-
 static PyObject *
 stream_write_region (PyObject         *self,
                      PyObject *const  *args,
@@ -101,7 +85,7 @@ stream_write_region (PyObject         *self,
       || !gpu_fast_to_extent (values[2], &extent)
       || !gpu_fast_to_layout (values[3], N_LAYOUT, &to_storage, &to)
       || !gpu_fast_to_layout (values[4], N_LAYOUT, &from_storage, &from)
-      || (bytes = copy_data (values[1])) == NULL)
+      || (bytes = gpu_fast_copy_data (values[1])) == NULL)
     return gpu_fast_pass_on (&call);
 
   Py_BEGIN_ALLOW_THREADS
