@@ -149,6 +149,46 @@ failure_earlier_use (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (copy, NULL), 2, SIZE);
 }
 
+/* Two streams write the same buffer by turns behind many pending user events. The writes are
+ * submitted within seconds, and executed in order. The last event fails: the writes behind the
+ * other events are executed, and both streams report the failure. */
+static void
+failure_many_events (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) b = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GPtrArray) events = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GpuBuffer) last = test_buffer_filled (fixture, SIZE, 1);
+  gint64 start = g_get_monotonic_time ();
+  g_autoptr (GBytes) content = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  for (guint i = 0; i < 120; i++)
+    {
+      g_ptr_array_add (events, test_gate (fixture, a));
+      fill (a, i < 119 ? buffer : last, i);
+      fill (b, i < 119 ? buffer : last, i + 1);
+    }
+
+  for (guint i = 0; i < 119; i++)
+    test_open (events->pdata[i]);
+
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), 119, SIZE);
+
+  fail (events->pdata[119], "the last event");
+  g_assert_false (gpu_stream_synchronize (a, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "the last event");
+  g_clear_error (&error);
+  g_assert_false (gpu_stream_synchronize (b, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "the last event");
+  g_assert_cmpint (g_get_monotonic_time () - start, <, 10 * G_USEC_PER_SEC);
+}
+
 /* Work submitted after the failure also counts as failed until a wait has reported the failure,
  * because a wait reports one result for all work that it covers. */
 static void
@@ -715,6 +755,7 @@ main (int argc, char **argv)
   test_add ("later-writer", failure_later_writer);
   test_add ("later-writer-out-of-order", failure_later_writer_out_of_order);
   test_add ("earlier-use", failure_earlier_use);
+  test_add ("many-events", failure_many_events);
   test_add ("work-after-failure", failure_work_after_failure);
   test_add ("every-point", failure_every_point);
   test_add ("blocked-call", failure_blocked_call);

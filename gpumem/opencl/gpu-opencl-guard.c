@@ -56,16 +56,27 @@ _gpu_opencl_guards_new (void)
   return g_ptr_array_new_with_free_func (release_event);
 }
 
-/* Adds the pending events of @guards to @all. */
+/* Adds the pending events of @guards to @all. @seen is the set of lists and events added so far,
+ * because many events share a list. */
 static void
-add_guards (GPtrArray **all,
-            GPtrArray  *guards)
+add_guards (GPtrArray  **all,
+            GPtrArray   *guards,
+            GHashTable **seen)
 {
-  for (guint i = 0; guards != NULL && i < guards->len; i++)
+  if (guards == NULL)
+    return;
+
+  if (*seen == NULL)
+    *seen = g_hash_table_new (NULL, NULL);
+
+  if (!g_hash_table_add (*seen, guards))
+    return;
+
+  for (guint i = 0; i < guards->len; i++)
     {
       cl_event guard = g_ptr_array_index (guards, i);
 
-      if ((*all != NULL && g_ptr_array_find (*all, guard, NULL)) || !is_pending (guard)
+      if (!g_hash_table_add (*seen, guard) || !is_pending (guard)
           || clRetainEvent (guard) != CL_SUCCESS)
         continue;
 
@@ -81,11 +92,12 @@ _gpu_opencl_list_guards (GpuNativeStream       *stream,
                          GpuNativeEvent *const *events,
                          guint                  n_events)
 {
+  g_autoptr (GHashTable) seen = NULL;
   GPtrArray *all = NULL;
 
-  add_guards (&all, ((GpuOpenclStream *) stream)->shared_queue->guards);
+  add_guards (&all, ((GpuOpenclStream *) stream)->shared_queue->guards, &seen);
   for (guint i = 0; i < n_events; i++)
-    add_guards (&all, ((GpuOpenclEvent *) events[i])->guards);
+    add_guards (&all, ((GpuOpenclEvent *) events[i])->guards, &seen);
 
   return all;
 }

@@ -38,15 +38,52 @@ has_fence (GpuSubmitter *s,
   return FALSE;
 }
 
-/* Makes the submission wait for @fence, unless it already does. Returns TRUE if it added a wait,
- * and the failure of a user event may fail @fence. */
-static gboolean
+/* Makes the submission wait for @fence, which the user events in @user_events may fail. */
+static void
+append_wait_locked (GpuSubmitter *s,
+                    GpuTimeline  *timeline,
+                    GpuFence     *fence,
+                    GPtrArray    *user_events,
+                    gboolean      is_asked)
+{
+  const GpuFenceWait wait = {
+    .fence = _gpu_fence_ref (fence),
+    .context = timeline->context,
+    .user_events = user_events != NULL ? g_ptr_array_ref (user_events) : NULL,
+    .cross = _gpu_timeline_list_cross_driver_locked (timeline, fence->seq),
+    .is_asked = is_asked,
+  };
+
+  g_array_append_val (s->waits, wait);
+  s->may_fail = s->may_fail || user_events != NULL;
+}
+
+/* If a user event fails, @fence may complete before earlier work has completed, so the stream must
+ * also wait for the earlier fences. The events that may fail these are among @user_events, those
+ * that may fail @fence. */
+static void
+add_unordered_locked (GpuSubmitter *s,
+                      GpuTimeline  *timeline,
+                      GpuFence     *fence,
+                      GPtrArray    *user_events)
+{
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      GpuFence *earlier = l->data;
+
+      if (earlier->seq < fence->seq && !has_fence (s, earlier))
+        append_wait_locked (s, timeline, earlier, user_events, FALSE);
+    }
+}
+
+/* Makes the submission wait for @fence, unless it already does. */
+static void
 add_wait_locked (GpuSubmitter *s,
                  GpuTimeline  *timeline,
                  GpuFence     *fence,
                  gboolean      is_asked)
 {
-  GpuFenceWait wait = { .fence = fence, .context = timeline->context, .is_asked = is_asked };
+  g_autoptr (GPtrArray) user_events = NULL;
 
   if (s->waits == NULL)
     {
@@ -61,31 +98,13 @@ add_wait_locked (GpuSubmitter *s,
     }
 
   if (has_fence (s, fence))
-    return FALSE;
+    return;
 
-  _gpu_fence_ref (fence);
-  wait.user_events = _gpu_timeline_list_user_events_locked (timeline, fence->seq);
-  wait.cross = _gpu_timeline_list_cross_driver_locked (timeline, fence->seq);
-  g_array_append_val (s->waits, wait);
-  s->may_fail = s->may_fail || wait.user_events != NULL;
+  user_events = _gpu_timeline_list_user_events_locked (timeline, fence->seq);
+  append_wait_locked (s, timeline, fence, user_events, is_asked);
 
-  return wait.user_events != NULL;
-}
-
-/* If a user event fails, @fence may complete before earlier work has completed, so the stream must
- * also wait for the earlier fences. */
-static void
-add_unordered_locked (GpuSubmitter *s,
-                      GpuTimeline  *timeline,
-                      GpuFence     *fence)
-{
-  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
-    {
-      GpuFence *earlier = l->data;
-
-      if (earlier->seq < fence->seq)
-        add_wait_locked (s, timeline, earlier, FALSE);
-    }
+  if (user_events != NULL)
+    add_unordered_locked (s, timeline, fence, user_events);
 }
 
 static gboolean
@@ -104,8 +123,7 @@ add_fence_locked (GpuSubmitter    *s,
   if (fence == NULL)
     return FALSE;
 
-  if (add_wait_locked (s, timeline, fence, point == s->submission->after))
-    add_unordered_locked (s, timeline, fence);
+  add_wait_locked (s, timeline, fence, point == s->submission->after);
 
   return TRUE;
 }
@@ -462,13 +480,29 @@ waits_for_users (GpuSubmitter *s)
   return s->user_wait != NULL;
 }
 
+/* Records that the user events of the waits may fail the work of @timeline. Waits for fences of one
+ * stream share a list of events: only events of it that have failed differ from fence to fence. */
 static void
-inherit_user_events_locked (GpuTimeline        *timeline,
-                            const GpuFenceWait *wait)
+inherit_user_events_locked (GpuSubmitter *s,
+                            GpuTimeline  *timeline)
 {
-  for (guint i = 0; wait->user_events != NULL && i < wait->user_events->len; i++)
-    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, wait->user_events->pdata[i],
-                                    wait->fence);
+  const GPtrArray *last = NULL;
+  gboolean is_pending = FALSE;
+
+  for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
+    {
+      const GpuFenceWait *wait = get_wait (s, i);
+
+      if (wait->user_events == NULL || (wait->user_events == last && is_pending))
+        continue;
+
+      last = wait->user_events;
+      is_pending = TRUE;
+
+      for (guint j = 0; j < last->len; j++)
+        is_pending &= _gpu_timeline_wait_user_locked (timeline, timeline->submitted,
+                                                      last->pdata[j], wait->fence);
+    }
 }
 
 static gboolean
@@ -497,11 +531,10 @@ wait_locked (GpuSubmitter           *s,
   if (s->user_wait != NULL)
     _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->submission->user_event, NULL);
 
+  inherit_user_events_locked (s, timeline);
+
   for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
-    {
-      inherit_user_events_locked (timeline, get_wait (s, i));
-      _gpu_timeline_inherit_cross_driver_locked (timeline, get_wait (s, i)->cross);
-    }
+    _gpu_timeline_inherit_cross_driver_locked (timeline, get_wait (s, i)->cross);
 
   return success;
 }

@@ -61,6 +61,7 @@ _gpu_timeline_init_failures (GpuTimeline *timeline)
   timeline->failures = g_array_new (FALSE, FALSE, sizeof (GpuFailure));
   timeline->n_failures_max = 2 * RECENT_FAILURES;
   timeline->user_waits = g_ptr_array_new_with_free_func (_gpu_user_wait_free);
+  timeline->user_events = g_hash_table_new (NULL, NULL);
   g_array_set_clear_func (timeline->failures, failure_clear);
 }
 
@@ -298,7 +299,8 @@ _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
       if (events == NULL)
         events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
 
-      if (!g_ptr_array_find (events, wait->event, NULL))
+      /* Only events that had failed when the wait was added can occur twice. */
+      if (wait->fence == NULL || !g_ptr_array_find (events, wait->event, NULL))
         g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
     }
 
@@ -437,35 +439,41 @@ _gpu_timeline_set_reordered_locked (GpuTimeline *timeline)
   timeline->is_unordered = FALSE;
 }
 
-void
+gboolean
 _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
                                 guint64       seq,
                                 GpuUserEvent *event,
                                 GpuFence     *fence)
 {
-  GpuUserWait *wait = g_new0 (GpuUserWait, 1);
+  gboolean failed = _gpu_user_event_query (event, NULL) == GPU_EVENT_STATUS_FAILED;
+  GpuUserWait *wait;
 
+  /* All later points already depend on the event. */
+  if (!failed && !g_hash_table_add (timeline->user_events, event))
+    return TRUE;
+
+  wait = g_new0 (GpuUserWait, 1);
   wait->seq = seq;
   wait->event = _gpu_user_event_ref (event);
 
-  if (has_event_failed (wait))
-    {
-      timeline->is_unordered = TRUE;
+  if (failed)
+    timeline->is_unordered = TRUE;
 
-      if (fence != NULL)
-        {
-          wait->fence = _gpu_fence_ref (fence);
-          wait->until = seq;
-        }
-      else
-        {
-          /* Make the next submission search for the failed event. */
-          timeline->n_events_failed = g_atomic_int_get (&_gpu_user_events_failed) - 1;
-        }
+  if (failed && fence != NULL)
+    {
+      wait->fence = _gpu_fence_ref (fence);
+      wait->until = seq;
+    }
+  else if (failed)
+    {
+      /* Make the next submission search for the failed event. */
+      timeline->n_events_failed = g_atomic_int_get (&_gpu_user_events_failed) - 1;
     }
 
   g_ptr_array_add (timeline->user_waits, wait);
   __atomic_store_n (&timeline->n_user_waits, timeline->n_user_waits + 1, __ATOMIC_RELAXED);
+
+  return !failed;
 }
 
 /* Returns whether the work of @wait failed because its user event failed. Returns FALSE if @wait
@@ -498,6 +506,9 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
     {
       GpuUserWait *wait = g_ptr_array_steal_index (waits, 0);
       g_autoptr (GError) cause = NULL;
+
+      if (wait->fence == NULL)
+        g_hash_table_remove (timeline->user_events, wait->event);
 
       if (has_failed (timeline, wait, &cause))
         {

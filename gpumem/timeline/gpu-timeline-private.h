@@ -127,6 +127,8 @@ struct _GpuTimeline
                                      * dropped */
   GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
+  GHashTable       *user_events;    /* set of the GpuUserEvents in user_waits whose waits were added
+                                     * before the event failed */
   guint             n_events_failed; /* value of _gpu_user_events_failed when user_waits were last
                                       * searched for failed events */
   gboolean          is_unordered;   /* a user event has failed, so the driver may run later work
@@ -333,9 +335,9 @@ _gpu_timeline_retain_shared_locked (GpuTimeline         *timeline,
 }
 
 /* Records that the point @seq fails if @event fails. If @fence is not NULL, the stream waits for
- * @fence, and @event may fail @fence. If @event has already failed, and @fence is not NULL, only
- * the result of @fence shows whether the point fails. */
-void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
+ * @fence, and @event may fail @fence. Returns FALSE if @event has already failed: then, if @fence
+ * is not NULL, only the result of @fence shows whether the point fails. */
+gboolean        _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuUserEvent      *event,
                                                GpuFence          *fence);

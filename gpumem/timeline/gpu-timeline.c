@@ -299,6 +299,7 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_array_unref (timeline->jobs);
   g_array_unref (timeline->failures);
   g_ptr_array_unref (timeline->user_waits);
+  g_hash_table_unref (timeline->user_events);
   free_stream (timeline, timeline->stream);
   g_mutex_clear (&timeline->lock);
   g_mutex_clear (&timeline->dual_lock);
