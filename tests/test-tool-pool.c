@@ -622,6 +622,8 @@ test_bench_json (TestFixture *fixture)
       g_assert_true (json_object_has_member (result, "device-on-stream-ns")
                      == (n_threads == 1 && (gpu_device_get_capabilities (fixture->device)
                                             & GPU_CAPABILITIES_STREAM_ORDERED) != 0));
+      g_assert_true (json_object_has_member (result, "malloc-ns")
+                     == g_str_equal (gpu_device_get_backend (fixture->device), "host"));
     }
   g_assert_cmpuint (n_first, ==, 2);
 #else

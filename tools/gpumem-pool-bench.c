@@ -49,7 +49,7 @@ static const Workload workloads[] = {
 #define SLOW      1000000           /* workloads with at least this number of holes need --slow */
 
 static const char *const source_names[GPUMEM_N_SOURCES] = {
-  "pool-block-ns", "pool-buffer-ns", "device-ns", "device-on-stream-ns"
+  "pool-block-ns", "pool-buffer-ns", "device-ns", "device-on-stream-ns", "malloc-ns"
 };
 
 /* A thread, and the memory that it allocates. */
@@ -95,6 +95,20 @@ get_random (guint64 *state)
 
 /* --- memory of each source --------------------------------------------------------------- */
 
+/* Hides the pointer from the compiler, which may remove a malloc() with its free(). */
+static inline gpointer
+take_malloc (Worker *worker,
+             gsize   size)
+{
+  gpointer memory = malloc (size);
+
+  __asm__ volatile ("" : "+r" (memory) : : "memory");
+  if (memory == NULL)
+    g_set_error (&worker->error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+                 "malloc() failed to allocate %" G_GSIZE_FORMAT " bytes", size);
+  return memory;
+}
+
 static inline gpointer
 take (Worker *worker,
       gsize   size)
@@ -107,6 +121,8 @@ take (Worker *worker,
       return gpu_memory_pool_alloc_buffer (worker->pool, size, worker->stream, &worker->error);
     case GPUMEM_SOURCE_DEVICE:
       return gpu_buffer_new (worker->bench->context, GPU_MEMORY_FLAGS_NONE, size, &worker->error);
+    case GPUMEM_SOURCE_MALLOC:
+      return take_malloc (worker, size);
     default:
       return gpu_buffer_new_on_stream (worker->stream, GPU_MEMORY_FLAGS_NONE, size, &worker->error);
     }
@@ -118,6 +134,8 @@ return_to_pool (Worker  *worker,
 {
   if (worker->source == GPUMEM_SOURCE_BLOCKS)
     gpu_memory_pool_free_block (worker->pool, memory, worker->stream);
+  else if (worker->source == GPUMEM_SOURCE_MALLOC)
+    free (memory);
   else
     g_object_unref (memory);
 }
@@ -464,6 +482,9 @@ is_measured (const GpumemPoolBench *bench,
       return bench->has_blocks;
     case GPUMEM_SOURCE_BUFFERS:
       return workload->n_holes == 0;
+    case GPUMEM_SOURCE_MALLOC:
+      return g_str_equal (gpu_device_get_backend (bench->device), "host") &&
+             workload->n_holes == 0;
     case GPUMEM_SOURCE_STREAM:
       if ((gpu_device_get_capabilities (bench->device) & GPU_CAPABILITIES_STREAM_ORDERED) == 0)
         return FALSE;

@@ -205,7 +205,8 @@ add_latency (GpumemTable         *table,
     }
   gpumem_table_add (table, GPUMEM_STYLE_PLAIN,
                     (const char *const[]) { latency->workload, n_threads, cells[0], cells[1],
-                                            cells[2], cells[3], cells[4], cells[5], cells[6] });
+                                            cells[2], cells[3], cells[4], cells[5], cells[6],
+                                            cells[7] });
   for (guint i = 0; i < G_N_ELEMENTS (cells); i++)
     g_free (cells[i]);
 }
@@ -235,8 +236,8 @@ gpumem_pool_bench_print (const GpumemPoolBench *bench)
 {
   static const GpumemColumn columns[] = {
     { "WORKLOAD", FALSE, 20 }, { "THREADS", TRUE, 0 }, { "BLOCK", TRUE, 0 }, { "BUFFER", TRUE, 0 },
-    { "DEVICE", TRUE, 0 }, { "STREAM", TRUE, 0 }, { "RATIO", TRUE, 0 }, { "MIN", TRUE, 0 },
-    { "MAX", TRUE, 0 }
+    { "DEVICE", TRUE, 0 }, { "STREAM", TRUE, 0 }, { "MALLOC", TRUE, 0 }, { "RATIO", TRUE, 0 },
+    { "MIN", TRUE, 0 }, { "MAX", TRUE, 0 }
   };
   g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
 

@@ -141,6 +141,7 @@ typedef enum
   GPUMEM_SOURCE_BUFFERS,
   GPUMEM_SOURCE_DEVICE,         /* buffers of the driver */
   GPUMEM_SOURCE_STREAM,         /* stream-ordered memory of the driver */
+  GPUMEM_SOURCE_MALLOC,         /* malloc() of the process, on the host device */
   GPUMEM_N_SOURCES
 } GpumemSource;
 
