@@ -154,8 +154,11 @@ def print_table(title, figures, n_rounds):
 # --- IPC -----------------------------------------------------------------------------------------
 
 
-def run_importer(link, device):
-    context = Gpu.Context(Gpu.Device(device))
+def run_importer(link, exporter, device):
+    """Copies between the memory of the other process, which is imported on its own device, and
+    memory on @device."""
+    source = Gpu.Context(Gpu.Device(exporter))
+    context = source if device == exporter else Gpu.Context(Gpu.Device(device))
     stream, imported = context.default_stream, {}
     while True:
         message, fds = link.receive()
@@ -165,10 +168,10 @@ def run_importer(link, device):
         if "handle" in message:
             handle = bytes.fromhex(message["handle"])
             if fds:
-                shared = Gpu.Buffer.new_from_fds(context, handle,
+                shared = Gpu.Buffer.new_from_fds(source, handle,
                                                  Gio.UnixFDList.new_from_array(fds))
             else:
-                shared = Gpu.Buffer.new_from_handle(context, handle)
+                shared = Gpu.Buffer.new_from_handle(source, handle)
             imported[name] = shared, Gpu.Buffer(context, size)
             link.send({"right": has_pattern(shared, message["seed"])})
         elif "drop" in message:
@@ -491,7 +494,7 @@ def main():
         link = Link(socket.socket(fileno=options.worker))
         if options.ucx:
             return run_getter(link, options.devices[1], options.ucx)
-        return run_importer(link, options.devices[1])
+        return run_importer(link, *options.devices)
     print("from {} to {}: {}".format(*options.devices, Gpu.Device(options.devices[0]).get_name()))
     measure_ipc(options)
     if options.create:
