@@ -319,6 +319,36 @@ refused (TestFixture *fixture, GpuContext *other)
   test_assert_bytes (after, before);
 }
 
+/* The library packs the elements of @from. To order this, it first copies one byte to the memory of
+ * @to. A copy that is refused because the last element is mapped must not change this byte. */
+static void
+refused_mapped (TestFixture *fixture, GpuContext *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) to = make (fixture->context, DENSE, GPU_MEMORY_FLAGS_NONE);
+  g_autoptr (GpuArray) from = make (other, SLICED, GPU_MEMORY_FLAGS_NONE);
+  g_autoptr (GBytes) source = randomize (from);
+  g_autoptr (GBytes) before = randomize (to);
+  g_autoptr (GBytes) after = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  const gsize last = 4 + 3 * 480 + 5 * 80 + 9 * 8;
+
+  mapping = gpu_buffer_map (GPU_BUFFER (gpu_array_get_memory (from)), NULL, GPU_MAP_FLAGS_WRITE,
+                            last, 4, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_copy_array (fixture->stream, to, from, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_copy_array", "mapped for writing");
+  after = fetch (to);
+  test_assert_bytes (after, before);
+}
+
+static void
+cross_driver_refused_mapped (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_MAP))
+    for_others (fixture, refused_mapped);
+}
+
 static void
 cross_driver_refused (TestFixture *fixture)
 {
@@ -335,6 +365,7 @@ main (int argc, char **argv)
   test_add ("order", cross_driver_order);
   test_add ("host-access-order", cross_driver_host_access_order);
   test_add ("refused", cross_driver_refused);
+  test_add ("refused-mapped", cross_driver_refused_mapped);
 
   return test_run ();
 }

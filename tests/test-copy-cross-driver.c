@@ -556,6 +556,29 @@ blocking (TestFixture *fixture, TestFixture *other)
   gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
 }
 
+/* The calling thread copies chunks. It refuses the copy before the first chunk if the last byte is
+ * mapped. */
+static void
+blocking_refused (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) before = test_random_bytes (LARGE);
+  g_autoptr (GpuBuffer) near = test_buffer_from (fixture, before);
+  g_autoptr (GpuBuffer) far = test_buffer_filled (other, LARGE, 9);
+  GpuMapping *mapping;
+
+  gpu_context_set_staging_limit (fixture->context, 0);
+  gpu_context_set_staging_limit (other->context, 0);
+  mapping = gpu_buffer_map (near, NULL, GPU_MAP_FLAGS_READ, LARGE - 1, 1, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_copy (fixture->stream, GPU_MEMORY (near), 0, GPU_MEMORY (far), 0,
+                                   LARGE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_copy", "mapped for reading");
+  g_object_unref (mapping);
+  test_assert_content (near, before);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
 static gpointer
 fail_later (gpointer data)
 {
@@ -701,6 +724,13 @@ static void
 cross_driver_blocking (TestFixture *fixture)
 {
   for_others (fixture, blocking);
+}
+
+static void
+cross_driver_blocking_refused (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_MAP))
+    for_others (fixture, blocking_refused);
 }
 
 static void
@@ -856,6 +886,7 @@ main (int argc, char **argv)
   test_add ("failure-propagates", cross_driver_failure_propagates);
   test_add ("queue-full", cross_driver_queue_full);
   test_add ("blocking", cross_driver_blocking);
+  test_add ("blocking-refused", cross_driver_blocking_refused);
   test_add ("blocking-failed", cross_driver_blocking_failed);
   test_add ("blocking-async", cross_driver_blocking_async);
   test_add ("blocking-cancelled", cross_driver_blocking_cancelled);

@@ -529,6 +529,30 @@ image_map_excludes (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "region");
 }
 
+/* A fill that is refused because the last row is mapped changes no other row. */
+static void
+image_refused_fill (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) before = test_random_bytes (SIZE);
+  g_autoptr (GpuImage) image = NULL;
+  GpuMapping *mapping;
+  const GpuColor color = { 1, 0, 1, 0 };
+  const GpuLayout last = { 0, HEIGHT - 1, 0, 0, 0 };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES)
+      || !test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+
+  image = image_new (fixture, GPU_MEMORY_FLAGS_NONE, before);
+  mapping = gpu_image_map (image, NULL, GPU_MAP_FLAGS_READ, &last, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_fill_image (fixture->stream, image, &color, NULL, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill_image", "mapped");
+  g_object_unref (mapping);
+  assert_content (image, before);
+}
+
 /* A mapping, and bytes created from it, outlive the image. */
 static void
 image_map_outlives (TestFixture *fixture)
@@ -759,6 +783,7 @@ main (int    argc,
   test_add ("rows-over-buffer", image_rows_over_buffer);
   test_add ("levels", image_levels);
   test_add ("map-excludes", image_map_excludes);
+  test_add ("refused-fill", image_refused_fill);
   test_add ("map-outlives", image_map_outlives);
   test_add ("try", image_try);
   test_add ("async", image_async);

@@ -559,6 +559,140 @@ mapping_excludes_region (TestFixture *fixture)
     }
 }
 
+/* --- refused operations that consist of several commands -------------------------------------- */
+
+#define LARGE (512 * 1024)
+
+typedef gboolean (*Command) (GpuStream *stream, GpuBuffer *buffer, GError **error);
+
+/* Drivers have no such pattern, so the library copies the filled part. */
+static gboolean
+fill_odd (GpuStream *stream, GpuBuffer *buffer, GError **error)
+{
+  return gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, LARGE / 3 * 3,
+                          (const guint8 *) "odd", 3, error);
+}
+
+static gboolean
+fill_large (GpuStream *stream, GpuBuffer *buffer, GError **error)
+{
+  g_autoptr (GBytes) pattern = test_random_bytes (LARGE / 4);
+
+  return gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, LARGE,
+                          g_bytes_get_data (pattern, NULL), LARGE / 4, error);
+}
+
+static gboolean
+fill_rows (GpuStream *stream, GpuBuffer *buffer, GError **error)
+{
+  const GpuExtent extent = { 1024, 128, 2 };
+  const GpuLayout layout = { .row_pitch = 2048, .slice_pitch = LARGE / 2 };
+
+  return gpu_stream_fill_region (stream, GPU_MEMORY (buffer), &layout, &extent,
+                                 (const guint8 *) "r", 1, error);
+}
+
+/* A fourth dimension requires one command for each of its indices. Only the last region is
+ * mapped. */
+static GpuArray *
+array_new (GpuBuffer *buffer)
+{
+  const gssize shape[] = { 2, 3, 3, 64 };
+  const gssize strides[] = { LARGE - 65536, 8192, 1024, 1 };
+  g_autoptr (GError) error = NULL;
+  GpuArray *array = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, GPU_DTYPE_UINT8, shape,
+                                              G_N_ELEMENTS (shape), strides,
+                                              G_N_ELEMENTS (strides), &error);
+
+  g_assert_no_error (error);
+  return array;
+}
+
+static gboolean
+fill_array (GpuStream *stream, GpuBuffer *buffer, GError **error)
+{
+  g_autoptr (GpuArray) array = array_new (buffer);
+  g_autoptr (GBytes) value = test_value_bytes (1, 7);
+
+  return gpu_stream_fill_array (stream, array, value, error);
+}
+
+static gboolean
+write_array (GpuStream *stream, GpuBuffer *buffer, GError **error)
+{
+  g_autoptr (GpuArray) array = array_new (buffer);
+  g_autoptr (GBytes) bytes = test_random_bytes (2 * 3 * 3 * 64);
+
+  return gpu_stream_write_array (stream, array, bytes, 0, NULL, 0, error);
+}
+
+static gboolean
+copy_array (GpuStream *stream, GpuBuffer *buffer, GError **error)
+{
+  g_autoptr (GpuArray) array = array_new (buffer);
+  g_autoptr (GpuArray) source = gpu_array_new_like (array, NULL, NULL, error);
+
+  return source != NULL && gpu_stream_copy_array (stream, array, source, error);
+}
+
+/* The mapped bytes are the last that each of the operations would write. */
+static void
+mapping_refused_changes_nothing (TestFixture *fixture)
+{
+  static const Command commands[] = { fill_odd, fill_large, fill_rows, fill_array, write_array,
+                                      copy_array };
+  static const gsize ends[] = { LARGE / 3 * 3, LARGE, LARGE - 1024,
+                                LARGE - 65536 + 2 * 8192 + 2 * 1024 + 64,
+                                LARGE - 65536 + 2 * 8192 + 2 * 1024 + 64,
+                                LARGE - 65536 + 2 * 8192 + 2 * 1024 + 64 };
+  g_autoptr (GBytes) before = test_random_bytes (LARGE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, before);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      GpuMapping *mapping = map (buffer, GPU_MAP_FLAGS_READ, ends[i] - 1, 1);
+
+      g_test_message ("command %u", i);
+      g_assert_false (commands[i] (fixture->stream, buffer, &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped for reading");
+      g_object_unref (mapping);
+      test_assert_content (buffer, before);
+      test_assert_ok (commands[i] (fixture->stream, buffer, &error), error);
+      test_synchronize (fixture->stream);
+      test_assert_ok (gpu_buffer_write_bytes (buffer, fixture->stream, 0, before, NULL, &error),
+                      error);
+    }
+}
+
+/* A mapping of bytes between the regions excludes nothing, and a refused read leaves the memory of
+ * the host as it was. */
+static void
+mapping_array_regions (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, LARGE, 1);
+  g_autoptr (GpuArray) array = array_new (buffer);
+  g_autoptr (GBytes) bytes = test_value_bytes (2 * 3 * 3 * 64, 9);
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  mapping = map (buffer, GPU_MAP_FLAGS_WRITE, LARGE / 2, 100);
+  test_assert_ok (fill_array (fixture->stream, buffer, &error), error);
+  test_synchronize (fixture->stream);
+  unmap (mapping);
+  g_clear_object (&mapping);
+
+  mapping = map (buffer, GPU_MAP_FLAGS_WRITE, LARGE - 65536, 1);
+  g_assert_false (gpu_stream_read_array (fixture->stream, array, bytes, 0, NULL, 0, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_read_array", "mapped for writing");
+  test_synchronize (fixture->stream);
+  test_assert_value (g_bytes_get_data (bytes, NULL), 9, g_bytes_get_size (bytes));
+}
+
 /* Drops a mapping at once on an out-of-order stream: the unmap must not overtake the map. */
 static void
 mapping_out_of_order (TestFixture *fixture)
@@ -624,6 +758,8 @@ main (int argc, char **argv)
   test_add ("unmap-reads", mapping_unmap_reads);
   test_add ("unmap-keeps-failure", mapping_unmap_keeps_failure);
   test_add ("excludes-region", mapping_excludes_region);
+  test_add ("refused-changes-nothing", mapping_refused_changes_nothing);
+  test_add ("array-regions", mapping_array_regions);
   test_add ("out-of-order", mapping_out_of_order);
   test_add ("pitched", mapping_pitched);
   return test_run ();

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
+#include "gpumem/array/gpu-array-kernel-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
 
@@ -109,12 +110,16 @@ _gpu_array_copy_cross_driver (GpuArray     *array,
 {
   gboolean is_to = array->memory->storage->context == timeline->context;
   GpuMemory *far = (is_to ? source : array)->memory;
+  GpuAccess accesses[] = { _gpu_array_get_access (array, TRUE),
+                           _gpu_array_get_access (source, FALSE) };
   g_autoptr (GpuArray) sent = NULL;
   g_autoptr (GpuArray) landing = NULL;
   GpuTimeline *partner;
 
+  /* The copy of one byte may change @array, so check for mappings first. */
   if (!_gpu_memory_check_host (source->memory, function, FALSE, error)
-      || !_gpu_memory_check_host (array->memory, function, TRUE, error))
+      || !_gpu_memory_check_host (array->memory, function, TRUE, error)
+      || !_gpu_submission_check_mappings (function, accesses, G_N_ELEMENTS (accesses), error))
     return FALSE;
 
   sent = get_sent (array, source, function, error);

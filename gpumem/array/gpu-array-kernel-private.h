@@ -6,6 +6,7 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-array-plan-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
+#include "gpumem/stream/gpu-submission-private.h"
 
 G_BEGIN_DECLS
 
@@ -39,6 +40,9 @@ gboolean         _gpu_array_kernel_prepare (GpuArrayKernelCopy        *copy,
                                             GpuArray                  *from,
                                             const GpuArrayPlan        *plan);
 /* The caller has passed @copy and the same arguments to _gpu_array_kernel_prepare(). */
+/* Returns the access to the bytes from the first to the last element. */
+GpuAccess        _gpu_array_get_access     (GpuArray                  *array,
+                                            gboolean                   write);
 gboolean         _gpu_array_kernel_run     (const GpuArrayKernelCopy  *copy,
                                             GpuTimeline               *timeline,
                                             GpuArray                  *to,

@@ -351,9 +351,9 @@ launch (const GpuArrayPlan  *plan G_GNUC_UNUSED,
   return _gpu_launch_submit (run->timeline, &launch, accesses, run->function, error);
 }
 
-static GpuAccess
-get_access (GpuArray *array,
-            gboolean  write)
+GpuAccess
+_gpu_array_get_access (GpuArray *array,
+                       gboolean  write)
 {
   gsize begin;
   gsize end;
@@ -371,7 +371,9 @@ _gpu_array_kernel_run (const GpuArrayKernelCopy  *copy,
                        const char                *function,
                        GError                   **error)
 {
-  Run run = { copy, timeline, { get_access (to, TRUE), get_access (from, FALSE) }, function };
+  Run run = { copy, timeline,
+              { _gpu_array_get_access (to, TRUE), _gpu_array_get_access (from, FALSE) },
+              function };
 
   return _gpu_array_plan_run (&copy->plan, launch, &run, error);
 }

@@ -14,8 +14,8 @@ typedef struct
 {
   const char   *function;
   GpuTimeline  *timeline;
-  GpuMemory    *memory;
-  GpuMemory    *source;             /* for copies on the device */
+  GpuMemory    *memory;             /* the destination; NULL for copies to the host */
+  GpuMemory    *source;             /* NULL for copies from the host and for fills */
   GBytes       *bytes;              /* for copies from or to the host */
   guint8       *data;
   gsize         size;
@@ -63,10 +63,10 @@ read_region (const GpuArrayPlan  *plan,
   const GpuHostBytes host = { t->data, t->size, &host_layout, t->bytes };
 
   if (plan->extent.height == 1)
-    return _gpu_timeline_read (t->timeline, t->function, t->memory, from, t->data + to,
+    return _gpu_timeline_read (t->timeline, t->function, t->source, from, t->data + to,
                                plan->extent.width, t->bytes, t->pending, error);
 
-  return _gpu_timeline_read_region (t->timeline, t->function, t->memory, &layout, &host,
+  return _gpu_timeline_read_region (t->timeline, t->function, t->source, &layout, &host,
                                     &plan->extent, t->pending, error);
 }
 
@@ -105,6 +105,52 @@ fill_region (const GpuArrayPlan  *plan,
 
   return _gpu_timeline_fill_region (t->timeline, t->function, t->memory, &layout, &plan->extent,
                                     t->value, t->size, error);
+}
+
+static gsize
+get_region_size (const GpuArrayPlan     *plan,
+                 const GpuArrayPlanSide *side)
+{
+  return (plan->extent.depth - 1) * side->slice_pitch
+         + (plan->extent.height - 1) * side->row_pitch + plan->extent.width;
+}
+
+/* Checks the mappings of one region. If @plan is NULL, checks the whole memory. */
+static gboolean
+check_region (const GpuArrayPlan  *plan,
+              gsize                to,
+              gsize                from,
+              gpointer             data,
+              GError             **error)
+{
+  const Transfer *t = data;
+  GpuAccess accesses[2];
+  guint n = 0;
+
+  if (t->memory != NULL)
+    accesses[n++] = (GpuAccess) { t->memory, TRUE, to, plan == NULL
+                                  ? t->memory->span : get_region_size (plan, &plan->to) };
+
+  if (t->source != NULL)
+    accesses[n++] = (GpuAccess) { t->source, FALSE, from, plan == NULL
+                                  ? t->source->span : get_region_size (plan, &plan->from) };
+
+  return _gpu_submission_check_mappings (t->function, accesses, n, error);
+}
+
+/* Before the first of several regions, checks all of them, so that a refused operation changes
+ * nothing. Usually no part of the memory is mapped, and a single check suffices. */
+static gboolean
+run_plan (const GpuArrayPlan  *plan,
+          GpuArrayPlanFunc     submit_region,
+          Transfer            *transfer,
+          GError             **error)
+{
+  if (plan->n_regions > 1 && !check_region (NULL, 0, 0, transfer, NULL)
+      && !_gpu_array_plan_run (plan, check_region, transfer, error))
+    return FALSE;
+
+  return _gpu_array_plan_run (plan, submit_region, transfer, error);
 }
 
 GpuTimeline *
@@ -157,7 +203,7 @@ _gpu_array_fill (GpuArray      *array,
 
   _gpu_array_plan_init (&plan, &array->layout, &array->layout);
 
-  return _gpu_array_plan_run (&plan, fill_region, &transfer, error);
+  return run_plan (&plan, fill_region, &transfer, error);
 }
 
 gboolean
@@ -204,7 +250,7 @@ _gpu_array_write (GpuArray              *array,
   transfer.data = (guint8 *) g_bytes_get_data (bytes, &transfer.size);
   transfer.pending = plan.n_regions == 1 ? pending : NULL;
 
-  return _gpu_array_plan_run (&plan, write_region, &transfer, error);
+  return run_plan (&plan, write_region, &transfer, error);
 }
 
 gboolean
@@ -216,7 +262,7 @@ _gpu_array_read (GpuArray            *array,
                  const char          *function,
                  GError             **error)
 {
-  Transfer transfer = { .function = function, .timeline = timeline, .memory = array->memory,
+  Transfer transfer = { .function = function, .timeline = timeline, .source = array->memory,
                         .bytes = bytes };
 
   transfer.data = (guint8 *) g_bytes_get_data (bytes, &transfer.size);
@@ -229,7 +275,7 @@ _gpu_array_read (GpuArray            *array,
       transfer.bytes = NULL;
     }
 
-  return _gpu_array_plan_run (plan, read_region, &transfer, error);
+  return run_plan (plan, read_region, &transfer, error);
 }
 
 /* --- from array to array ---------------------------------------------------- */
@@ -316,7 +362,7 @@ _gpu_array_copy_to (GpuArray     *array,
   if (_gpu_array_kernel_prepare (&copy, timeline, array, source, &plan))
     return _gpu_array_kernel_run (&copy, timeline, array, source, function, error);
 
-  return _gpu_array_plan_run (&plan, copy_region, &transfer, error);
+  return run_plan (&plan, copy_region, &transfer, error);
 }
 
 /**

@@ -333,6 +333,7 @@ copy_blocking (Copy        *copy,
                GError     **error)
 {
   gsize chunk_size = MIN (copy->size, BLOCKING_CHUNK);
+  GpuAccess accesses[2];
   g_autoptr (GBytes) bytes = NULL;
   gpointer data;
 
@@ -340,7 +341,14 @@ copy_blocking (Copy        *copy,
                     "blocks the caller: %s", copy->size, reason);
   bytes = _gpu_bytes_new (chunk_size, copy->function, &data, error);
 
-  if (bytes == NULL || !wait_for_turn (copy, error))
+  for (guint side = 0; side < G_N_ELEMENTS (accesses); side++)
+    accesses[side] = (GpuAccess) { copy->memories[side], side == GPU_CROSS_DRIVER_TO,
+                                   copy->offsets[side], copy->size };
+
+  /* Check the whole ranges before the first chunk, so that a refused copy changes nothing. */
+  if (bytes == NULL
+      || !_gpu_submission_check_mappings (copy->function, accesses, G_N_ELEMENTS (accesses), error)
+      || !wait_for_turn (copy, error))
     return FALSE;
 
   for (gsize start = 0; start < copy->size; start += chunk_size)

@@ -63,6 +63,20 @@ is_native (const Fill *fill)
          && ((fill->offset | fill->size) & (n - 1)) == 0;
 }
 
+/* Checks the whole range before the first of several commands, so that a refused fill changes
+ * nothing. */
+static gboolean
+check_unmapped (const char  *function,
+                GpuMemory   *destination,
+                gsize        offset,
+                gsize        size,
+                GError     **error)
+{
+  GpuAccess access = { destination, TRUE, offset, size };
+
+  return _gpu_submission_check_mappings (function, &access, 1, error);
+}
+
 /* If the flags of the memory do not allow writes by the host, writes the bytes to a temporary
  * buffer and copies them from that buffer to the memory. */
 static gboolean
@@ -102,6 +116,9 @@ compose_fill (GpuTimeline  *timeline,
   gsize done = n_patterns * fill->pattern_size;
   g_autoptr (GBytes) seed = NULL;
   gpointer data;
+
+  if (!check_unmapped (function, fill->destination, fill->offset, fill->size, error))
+    return FALSE;
 
   seed = _gpu_bytes_new (done, function, &data, error);
 
@@ -195,8 +212,9 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, @size
  *   is not a multiple of @pattern_size, the pattern is empty, or the memory belongs to another
  *   context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped,
- *   %GPU_ERROR_OUT_OF_HOST_MEMORY if a large pattern cannot be copied, or the driver's error. If
- *   the fill consists of several operations, some of them may already be submitted.
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY if a large pattern cannot be copied, or the driver's error. A
+ *   fill that consists of several operations first checks the whole range for mappings. If the
+ *   driver rejects one of these operations, earlier ones are already submitted
  *
  * Since: 0.1
  */
@@ -281,6 +299,7 @@ static gboolean
 fill_region (GpuTimeline          *timeline,
              GpuMemory            *destination,
              const GpuRegionSide  *side,
+             gsize                 size,
              const GpuExtent      *extent,
              const guint8         *pattern,
              gsize                 pattern_size,
@@ -288,8 +307,9 @@ fill_region (GpuTimeline          *timeline,
 {
   const char *function = "gpu_stream_fill_region";
 
-  if (!_gpu_timeline_fill (timeline, function, destination, side->offset, extent->width, pattern,
-                           pattern_size, error))
+  if (!check_unmapped (function, destination, side->offset, size, error)
+      || !_gpu_timeline_fill (timeline, function, destination, side->offset, extent->width,
+                              pattern, pattern_size, error))
     return FALSE;
 
   for (gsize rows = 1; rows < extent->height; rows *= 2)
@@ -348,7 +368,8 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
     return TRUE;
 
   if (failure == NULL)
-    return fill_region (timeline, destination, &side, extent, pattern, pattern_size, error);
+    return fill_region (timeline, destination, &side, end - side.offset, extent, pattern,
+                        pattern_size, error);
 
   g_propagate_error (error, g_steal_pointer (&failure));
 

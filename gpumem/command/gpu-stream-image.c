@@ -30,19 +30,28 @@ run_fill (gconstpointer     operation,
                                        fill->extent, fill->texel, event, error);
 }
 
+static GpuAccess
+get_access (const ImageFill *fill)
+{
+  GpuExtent bytes = *fill->extent;
+  gsize end;
+
+  bytes.width *= fill->image->description.texel_size;
+  end = _gpu_region_get_end (&fill->side, &bytes);
+
+  return (GpuAccess) { GPU_MEMORY (fill->image), TRUE, fill->side.offset,
+                       end - fill->side.offset };
+}
+
 static gboolean
 submit_fill (GpuTimeline      *timeline,
              const char       *function,
              const ImageFill  *fill,
              GError          **error)
 {
-  GpuExtent bytes = *fill->extent;
-  GpuAccess access = { GPU_MEMORY (fill->image), TRUE, fill->side.offset };
+  GpuAccess access = get_access (fill);
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_fill, .operation = fill };
-
-  bytes.width *= fill->image->description.texel_size;
-  access.size = _gpu_region_get_end (&fill->side, &bytes) - fill->side.offset;
 
   return _gpu_submit (timeline, &submission, NULL, error);
 }
@@ -97,7 +106,8 @@ write_row (GpuTimeline      *timeline,
                                        NULL, &row, error);
 }
 
-/* Writes the first row, then doubles the filled part with copies of rows, then of slices. */
+/* Writes the first row, then doubles the filled part with copies of rows, then of slices. First
+ * checks the whole region, so that a refused fill changes nothing. */
 static gboolean
 compose_fill (GpuTimeline      *timeline,
               const char       *function,
@@ -107,8 +117,10 @@ compose_fill (GpuTimeline      *timeline,
   GpuMemory *memory = GPU_MEMORY (fill->image);
   const GpuExtent *extent = fill->extent;
   const GpuLayout from = { fill->side.x, fill->side.y, fill->side.z, 0, 0 };
+  GpuAccess access = get_access (fill);
 
-  if (!write_row (timeline, function, fill, &from, error))
+  if (!_gpu_submission_check_mappings (function, &access, 1, error)
+      || !write_row (timeline, function, fill, &from, error))
     return FALSE;
 
   for (gsize rows = 1; rows < extent->height; rows *= 2)

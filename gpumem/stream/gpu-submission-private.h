@@ -69,6 +69,14 @@ gboolean _gpu_submit       (GpuTimeline          *timeline,
                             GpuPending           *pending,
                             GError              **error);
 
+/* Returns FALSE with an error if memory was released, or if a mapping conflicts with one of the
+ * @accesses, whose memory must not be NULL. For commands that consist of several submissions: the
+ * first submission checks only its own part of the memory. */
+gboolean _gpu_submission_check_mappings (const char      *function,
+                                         GpuAccess       *accesses,
+                                         guint            n_accesses,
+                                         GError         **error);
+
 /* A stream and its half of an operation that executes in streams of two drivers. `submission` has
  * one access, and its `run` is NULL. */
 typedef struct

@@ -215,6 +215,37 @@ _gpu_submission_check_locked (const GpuSubmission  *submission,
   return TRUE;
 }
 
+gboolean
+_gpu_submission_check_mappings (const char  *function,
+                                GpuAccess   *accesses,
+                                guint        n_accesses,
+                                GError     **error)
+{
+  for (guint i = 0; i < n_accesses; i++)
+    {
+      const GpuSubmission part = { .function = function, .accesses = &accesses[i],
+                                   .n_accesses = 1 };
+      GpuStorage *root;
+      gboolean success;
+
+      if (!_gpu_memory_check (accesses[i].memory, function, error))
+        return FALSE;
+
+      accesses[i].storage = accesses[i].memory->storage;
+      root = accesses[i].storage->root;
+
+      /* Keeps the bias of the memory, which _gpu_storage_lock_shared() would remove. */
+      _gpu_storage_lock (root);
+      success = _gpu_submission_check_locked (&part, error);
+      _gpu_storage_unlock (root);
+
+      if (!success)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 G_GNUC_NO_INLINE static void
 commit_event_locked (GpuTimeline     *timeline,
                      guint64          seq,
