@@ -719,6 +719,27 @@ image_linear_verbs (TestFixture *fixture)
   g_assert_true (g_bytes_equal (before, after));
 }
 
+/* The stream of the transfer is idle, but the image is in use on another stream. */
+static void
+try_behind_other_stream (TestFixture *fixture, GpuImage *image)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, other);
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  const GpuColor color = { 1, 1, 1, 1 };
+
+  test_assert_ok (gpu_stream_fill_image (other, image, &color, NULL, NULL, &error), error);
+  g_assert_false (_gpu_binding_try_read_image (image, fixture->stream, data, SIZE, &error));
+  g_assert_no_error (error);
+  g_assert_false (_gpu_binding_try_write_image (image, fixture->stream, data, SIZE, &error));
+  g_assert_no_error (error);
+  test_open (gate);
+  test_synchronize (other);
+  test_assert_ok (_gpu_binding_try_read_image (image, fixture->stream, data, SIZE, &error), error);
+  test_assert_value (data, 1, SIZE);
+}
+
 /* The functions for language bindings transfer all texels and wait, unless work is pending. */
 static void
 image_try (TestFixture *fixture)
@@ -755,6 +776,7 @@ image_try (TestFixture *fixture)
       g_assert_no_error (error);
       test_open (gate);
       test_synchronize (stream);
+      try_behind_other_stream (fixture, image);
     }
 
   gpu_memory_release (GPU_MEMORY (image));

@@ -741,7 +741,7 @@ ipc_bad_fds (TestFixture *fixture)
     { 2, g_variant_new_uint64 (SIZE + 1), { NULL, NULL } },
     { 4, g_variant_new_int32 (1), { "descriptor 1 of a list of 1", NULL } },
     { 4, g_variant_new_int32 (-1), { "descriptor -1 of a list of 1", NULL } },
-    { 5, g_variant_new_uint32 (0), { "0 file descriptors", NULL } },
+    { 5, g_variant_new_uint32 (0), { "0 file descriptors", "a list of 1" } },
     { 5, g_variant_new_uint32 (2), { "2 file descriptors", "a list of 1" } },
     { 5, g_variant_new_uint32 (G_MAXUINT32), { "4294967295 file descriptors", NULL } },
     { 6, g_variant_new_bytestring ("abc"), { "4 bytes", "handle" } },
@@ -809,6 +809,9 @@ ipc_event (TestFixture *fixture)
   g_assert_null (gpu_event_new_from_handle (fixture->context, memory_handle, &error));
   test_assert_gpu_error (error, GPU_ERROR_IPC,
                          "one of gpu_buffer_export_handle(), not of gpu_event_export_handle()");
+  g_assert_null (gpu_buffer_new_from_handle (fixture->context, event_handle, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC,
+                         "one of gpu_event_export_handle(), not of gpu_buffer_export_handle()");
 }
 
 int
