@@ -276,6 +276,8 @@ def test_array_new(fixture):
         context.allocator = None
         arrays.append(make(context, 5, "int8"))
         equal(pool.active_blocks, 3)
+        arrays.append(make(context, 5, "int8", allocator=pool))
+        equal(pool.active_blocks, 4)
         arrays.clear()
         for args in ((), (context,), (5, 5, "int8"), (context, "a", "int8"), (context, 5.5, "int8"),
                      (context, 5, "none"), (context, True, "int8"), (context, 5, object)):
