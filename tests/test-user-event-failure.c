@@ -526,6 +526,50 @@ assert_reported_by (GError **error, const char *function)
   test_assert_gpu_error (*error, GPU_ERROR_FAILED, "said");
 }
 
+static gpointer
+fail_soon (gpointer data)
+{
+  g_usleep (50 * 1000);
+  fail (data, "said");
+  return NULL;
+}
+
+/* The message names the function that waited, also if the work failed during the wait. It does not
+ * name the operation that failed, which drivers do not report. */
+static void
+failure_names_wait (TestFixture *fixture)
+{
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = NULL;
+      g_autoptr (GpuBuffer) buffer = NULL;
+      g_autoptr (GpuEvent) gate = NULL;
+      g_autoptr (GpuEvent) event = NULL;
+      GThread *thread;
+
+      if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+        return;
+      stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      buffer = test_buffer (fixture, SIZE);
+      gate = test_gate (fixture, stream);
+      fill (stream, buffer, 1);
+      event = test_record (stream);
+      thread = g_thread_new ("fail", fail_soon, gate);
+      if (i == 0)
+        g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+      else if (i == 1)
+        g_assert_false (gpu_event_wait (event, NULL, &error));
+      else
+        g_assert_cmpint (gpu_event_poll (event, -1, NULL, &error), ==, GPU_EVENT_STATUS_FAILED);
+      g_thread_join (thread);
+      g_assert_nonnull (error);
+      g_assert_cmpstr (error->message, ==, i == 0 ? "gpu_stream_synchronize: said"
+                                           : i == 1 ? "gpu_event_wait: said"
+                                                    : "gpu_event_poll: said");
+    }
+}
+
 /* Each function that reports the failure puts its own name before the message. */
 static void
 failure_function_names (TestFixture *fixture)
@@ -763,6 +807,7 @@ main (int argc, char **argv)
   test_add ("pooled-unused", failure_pooled_unused);
   test_add ("remembered-by-slices", failure_remembered_by_slices);
   test_add ("function-names", failure_function_names);
+  test_add ("names-wait", failure_names_wait);
   test_add ("right-behind", failure_right_behind);
   test_add ("while-work-completes", failure_while_work_completes);
   test_add ("while-work-completes-out-of-order", failure_while_work_completes_out_of_order);

@@ -704,7 +704,7 @@ gpu_event_poll (GpuEvent      *event,
 
       /* The event may have completed or failed between the end of the wait and this query. If the
        * status is FAILED, the work itself may have failed with GPU_ERROR_TIMED_OUT. */
-      status = gpu_event_query (event, &late);
+      status = query (event, "gpu_event_poll", &late);
 
       if (status == GPU_EVENT_STATUS_COMPLETE
           || (status == GPU_EVENT_STATUS_PENDING

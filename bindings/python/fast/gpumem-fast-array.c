@@ -130,7 +130,7 @@ array_write (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (array_write, "Array.write",
-                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_query")
+                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_poll")
 
 static PyObject *
 array_copy_to_device (PyObject         *self,
@@ -144,7 +144,7 @@ array_copy_to_device (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (array_copy_to_device, "Array.copy_to_device",
-                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_query")
+                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_poll")
 
 /* Reads all elements and waits. Takes ownership of @data. Returns a new reference to @target. */
 static PyObject *
@@ -185,7 +185,7 @@ array_read_into (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (array_read_into, "Array.read_into",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
-                        "gpu_event_query")
+                        "gpu_event_poll")
 
 /* Returns the NumPy dtype of an array of plain numbers. Returns a borrowed reference, or NULL,
  * possibly with an exception. */
@@ -273,7 +273,7 @@ array_to_numpy (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (array_to_numpy, "Array.to_numpy",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
-                        "gpu_event_query")
+                        "gpu_event_poll")
 
 /* --- work on the device ----------------------------------------------------------------------- */
 

@@ -245,7 +245,7 @@ buffer_read (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (buffer_read, "Buffer.read",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
-                        "gpu_event_query")
+                        "gpu_event_poll")
 
 static PyObject *
 buffer_read_into (PyObject         *self,
@@ -279,7 +279,7 @@ buffer_read_into (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (buffer_read_into, "Buffer.read_into",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
-                        "gpu_event_query")
+                        "gpu_event_poll")
 
 static PyObject *
 buffer_write (PyObject         *self,
@@ -302,7 +302,7 @@ buffer_write (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (buffer_write, "Buffer.write",
-                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_query")
+                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_poll")
 
 static GpuMemory *
 get_memory (PyObject *self)

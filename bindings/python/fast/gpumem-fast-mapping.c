@@ -203,7 +203,7 @@ buffer_map (PyObject         *self,
   return map (&(GpuFastCall) { &buffer_map_method, self, args, n_args, names });
 }
 
-GPU_FAST_DEFINE_FRAMED (buffer_map, "Buffer.map", "gpu_stream_map gpu_event_query")
+GPU_FAST_DEFINE_FRAMED (buffer_map, "Buffer.map", "gpu_stream_map gpu_event_poll")
 
 static PyObject *
 svm_map (PyObject         *self,
@@ -214,7 +214,7 @@ svm_map (PyObject         *self,
   return map (&(GpuFastCall) { &svm_map_method, self, args, n_args, names });
 }
 
-GPU_FAST_DEFINE_FRAMED (svm_map, "Svm.map", "gpu_stream_map gpu_event_query")
+GPU_FAST_DEFINE_FRAMED (svm_map, "Svm.map", "gpu_stream_map gpu_event_poll")
 
 static PyObject *
 mapping_export (PyObject         *self,

@@ -202,7 +202,7 @@ image_read_into (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (image_read_into, "Image.read_into",
-                        "gpu_image_read gpu_event_query")
+                        "gpu_image_read gpu_event_poll")
 
 static PyObject *
 image_write (PyObject         *self,
@@ -233,7 +233,7 @@ image_write (PyObject         *self,
   return success || error != NULL ? gpu_fast_finish (success, error) : gpu_fast_pass_on (&call);
 }
 
-GPU_FAST_DEFINE_FRAMED (image_write, "Image.write", "gpu_image_write gpu_event_query")
+GPU_FAST_DEFINE_FRAMED (image_write, "Image.write", "gpu_image_write gpu_event_poll")
 
 static gboolean
 install_images (void)

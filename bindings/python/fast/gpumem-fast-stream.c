@@ -157,7 +157,7 @@ stream_write (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (stream_write, "Stream.write",
-                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_query")
+                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_poll")
 
 static PyObject *
 wait_for (GpuEvent *event)
