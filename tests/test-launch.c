@@ -16,6 +16,19 @@ static const char add_source[] =
   "  p[get_global_id (0)] += n;\n"
   "}\n";
 
+/* Sets @kernel to the kernel of add_source, and @buffer to a buffer of zeros. Skips the test, with
+ * a reason, if the device lacks a compiler or one of @capabilities. */
+static gboolean
+set_up (TestFixture *fixture, GpuCapabilities capabilities, GpuKernel **kernel,
+        GpuBuffer **buffer)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | capabilities))
+    return FALSE;
+  *kernel = test_kernel (fixture, add_source, "add");
+  *buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  return TRUE;
+}
+
 static GpuArguments *
 add_arguments (GpuBuffer *buffer, gint64 n)
 {
@@ -64,11 +77,9 @@ launch_prepared (TestFixture *fixture)
   g_autoptr (GpuLaunch) launch = NULL;
   GpuExtent extent;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
   test_assert_ok (gpu_kernel_declare_arguments (kernel, "pi", &error), error);
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   arguments = add_arguments (buffer, 3);
   launch = gpu_launch_new (kernel, &grid, &block, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
                            &error);
@@ -122,10 +133,8 @@ launch_released_memory (TestFixture *fixture)
   g_autoptr (GpuArguments) arguments = NULL;
   const GpuExtent grid = { N_ITEMS, 1, 1 };
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   launch = prepare (kernel, buffer, 1);
   test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
   gpu_memory_release (GPU_MEMORY (buffer));
@@ -148,10 +157,8 @@ launch_hazards (TestFixture *fixture)
   g_autoptr (GpuLaunch) launch = NULL;
   g_autoptr (GpuStream) other = NULL;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   launch = prepare (kernel, buffer, 1);
   other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   for (guint i = 0; i < N_TIMES; i++)
@@ -186,10 +193,8 @@ launch_threads (TestFixture *fixture)
   GThread *threads[N_THREADS];
   Launcher launchers[N_THREADS];
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   launch = prepare (kernel, buffer, 1);
   for (guint i = 0; i < N_THREADS; i++)
     {
@@ -368,10 +373,8 @@ launch_invalid_launches (TestFixture *fixture)
   g_autoptr (GpuContext) context = NULL;
   g_autoptr (GpuStream) stream = NULL;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   arguments = add_arguments (buffer, 1);
   g_assert_null (gpu_launch_new (kernel, &nothing, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
                                  &error));
@@ -551,10 +554,8 @@ launch_offset_invalid (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuArguments) arguments = NULL;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   arguments = add_arguments (buffer, 1);
 
   for (guint i = 0; i < G_N_ELEMENTS (offsets) - !test_is_nvidia_opencl (fixture); i++)
@@ -771,10 +772,8 @@ launch_empty (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuArguments) arguments = NULL;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
 
   for (guint i = 0; i < G_N_ELEMENTS (grids); i++)
     {
@@ -807,10 +806,8 @@ launch_empty_invalid (TestFixture *fixture)
   g_autoptr (GpuArguments) none = gpu_arguments_new ();
   g_autoptr (GpuLaunch) launch = NULL;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   arguments = add_arguments (buffer, 1);
   g_assert_null (gpu_launch_new (kernel, &grid, &block, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY,
                                  arguments, &error));
@@ -857,10 +854,8 @@ launch_timed (TestFixture *fixture)
   g_autoptr (GpuLaunch) nothing = NULL;
   guint64 nanoseconds;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_PROFILING))
+  if (!set_up (fixture, GPU_CAPABILITIES_PROFILING, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   launch = prepare (kernel, buffer, 1);
   nothing = prepare_empty (kernel, buffer, &(GpuExtent) { 0, 1, 1 });
   stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
@@ -891,11 +886,9 @@ launch_timed_out_of_order (TestFixture *fixture)
   g_autoptr (GpuLaunch) launch = NULL;
   g_autoptr (GpuStream) stream = NULL;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_PROFILING
-                          | GPU_CAPABILITIES_OUT_OF_ORDER))
+  if (!set_up (fixture, GPU_CAPABILITIES_PROFILING | GPU_CAPABILITIES_OUT_OF_ORDER, &kernel,
+               &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   launch = prepare (kernel, buffer, 1);
   stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING | GPU_STREAM_FLAGS_OUT_OF_ORDER);
   assert_timed (stream, launch);
@@ -914,10 +907,8 @@ launch_shared_memory_and_flags (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuArguments) arguments = NULL;
 
-  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!set_up (fixture, GPU_CAPABILITIES_NONE, &kernel, &buffer))
     return;
-  kernel = test_kernel (fixture, add_source, "add");
-  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
   arguments = add_arguments (buffer, 1);
   test_assert_ok (test_launch (fixture->stream, kernel, &grid, NULL, 0, GPU_LAUNCH_FLAGS_NONE,
                                arguments, &error), error);

@@ -22,14 +22,26 @@ allocated (TestFixture *fixture)
   return gpu_context_get_allocated_size (fixture->context);
 }
 
+/* Waits until @count returns at most @expected. */
 static void
-await_free (TestFixture *fixture, guint64 before)
+await_count (guint64 (*count) (TestFixture *), TestFixture *fixture, guint64 expected)
 {
   gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
 
-  while (allocated (fixture) > before && g_get_monotonic_time () < deadline)
+  while (count (fixture) > expected && g_get_monotonic_time () < deadline)
     g_usleep (200);
-  g_assert_cmpuint (allocated (fixture), ==, before);
+  g_assert_cmpuint (count (fixture), ==, expected);
+}
+
+/* Fails unless a dropped buffer stays allocated until @hold ends. Frees @hold. */
+static void
+assert_freed_after (TestFixture *fixture, TestHold *hold, guint64 before)
+{
+  g_usleep (2000);
+  g_assert_cmpuint (allocated (fixture), ==, before + SIZE);
+  test_hold_release (hold);
+  await_count (allocated, fixture, before);
+  test_hold_free (hold);
 }
 
 /* Three cases: the stream is added to a buffer, whose last reference is dropped; the same, but the
@@ -59,12 +71,7 @@ stream_freed_after_work (TestFixture *fixture)
       if (i == 1)
         gpu_memory_release (GPU_MEMORY (buffer));
       g_object_unref (buffer);
-      g_usleep (2000);
-      g_assert_cmpuint (allocated (fixture), ==, before + SIZE);
-
-      test_hold_release (hold);
-      await_free (fixture, before);
-      test_hold_free (hold);
+      assert_freed_after (fixture, hold, before);
     }
 }
 
@@ -157,16 +164,12 @@ stream_borrowed_stream (TestFixture *fixture)
       if (i == 1)
         g_clear_object (&borrowed);
       g_object_unref (buffer);
-      g_usleep (2000);
-      g_assert_cmpuint (allocated (fixture), ==, before + SIZE);
-      test_hold_release (hold);
-      await_free (fixture, before);
-      test_hold_free (hold);
+      assert_freed_after (fixture, hold, before);
     }
 }
 
-static guint
-count_timelines (void)
+static guint64
+count_timelines (TestFixture *fixture G_GNUC_UNUSED)
 {
   g_autoptr (GVariant) live = gpu_debug_list_live_objects ();
   guint n = 0;
@@ -182,16 +185,15 @@ check_does_not_keep_stream (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) spilled = test_buffer (fixture, SIZE);
-  guint before;
+  guint64 before;
 
   g_object_unref (test_pool_take (pool, SIZE, NULL));
-  before = count_timelines ();
+  before = count_timelines (fixture);
 
   for (guint i = 0; i < 10; i++)
     {
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
       GpuBuffer *pooled = test_pool_take (pool, SIZE, NULL);
-      gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
 
       add (pooled, stream);
       g_object_unref (pooled);
@@ -199,9 +201,7 @@ check_does_not_keep_stream (TestFixture *fixture, GpuMemoryPool *pool)
       test_assert_ok (gpu_buffer_spill (spilled, NULL, &error), error);
       g_clear_object (&stream);
 
-      while (count_timelines () > before && g_get_monotonic_time () < deadline)
-        g_usleep (200);
-      g_assert_cmpuint (count_timelines (), ==, before);
+      await_count (count_timelines, fixture, before);
       test_assert_ok (gpu_buffer_unspill (spilled, NULL, &error), error);
       test_synchronize (fixture->stream);
     }
@@ -254,10 +254,8 @@ stream_wait_fails (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
       g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
-      g_autoptr (GpuEvent) gate = gpu_event_new_user (fixture->context, &error);
+      g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
 
-      g_assert_no_error (error);
-      test_assert_ok (gpu_stream_wait_event (stream, gate, &error), error);
       test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
                       error);
       test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);

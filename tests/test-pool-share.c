@@ -291,6 +291,19 @@ export (GpuBuffer *buffer, GUnixFDList **fds)
   return handle;
 }
 
+/* Exports the buffer, and imports it in the same process. */
+static GpuBuffer *
+import_again (GpuContext *context, GpuBuffer *buffer)
+{
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GBytes) handle = export (buffer, &fds);
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *again = gpu_buffer_new_from_fds (context, handle, fds, &error);
+
+  g_assert_no_error (error);
+  return again;
+}
+
 static void
 assert_digest (const char *answer, GBytes *content)
 {
@@ -299,10 +312,38 @@ assert_digest (const char *answer, GBytes *content)
   g_assert_cmpstr (answer, ==, digest);
 }
 
+/* Fails unless the other process imports exactly the bytes @content of @buffer. */
+static void
+assert_imported (Child *self, GpuBuffer *buffer, GBytes *content)
+{
+  g_autoptr (GUnixFDList) fds = NULL;
+  g_autoptr (GBytes) handle = export (buffer, &fds);
+  g_autofree char *answer = ask (self, handle, fds, "import");
+
+  assert_digest (answer, content);
+}
+
+/* Fails unless the other process reads the bytes @content from its buffer @number. */
+static void
+assert_read (Child *self, guint number, GBytes *content)
+{
+  g_autofree char *answer = ask (self, NULL, NULL, "read %u", number);
+
+  assert_digest (answer, content);
+}
+
 static gboolean
 is_expandable (TestFixture *fixture)
 {
   return test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS);
+}
+
+/* Returns NULL, and skips the test with a reason, if the device has no such pool. */
+static GpuMemoryPool *
+pool_new_expandable (TestFixture *fixture)
+{
+  return is_expandable (fixture) ? pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE,
+                                             GPU_MEMORY_FLAGS_SHAREABLE) : NULL;
 }
 
 /* --- data ---------------------------------------------------------------------------- */
@@ -336,17 +377,12 @@ check_export (TestFixture *fixture, GpuMemoryPoolKind kind)
   /* All but buffer 3, which must not change */
   for (guint i = 0, n = 0; i < N_BUFFERS; i++)
     {
-      g_autoptr (GUnixFDList) fds = NULL;
-      g_autoptr (GBytes) handle = NULL;
       g_autoptr (GBytes) filled = test_value_bytes (sizes[i], (guint8) (i + 1));
-      g_autofree char *answer = NULL;
       g_autofree char *done = NULL;
 
       if (i == 3)
         continue;
-      handle = export (buffers->pdata[i], &fds);
-      answer = ask (&other, handle, fds, "import");
-      assert_digest (answer, contents->pdata[i]);
+      assert_imported (&other, buffers->pdata[i], contents->pdata[i]);
       done = ask (&other, NULL, NULL, "fill %u %u", n++, i + 1);
       g_assert_cmpstr (done, ==, "filled");
       test_assert_content (buffers->pdata[i], filled);
@@ -414,9 +450,8 @@ check_import (TestFixture *fixture, GpuMemoryPoolKind kind)
   for (guint i = 0; i < N_BUFFERS; i++)
     {
       g_autoptr (GBytes) content = test_value_bytes (sizes[i], (guint8) (i + (i % 2 ? 1 : 101)));
-      g_autofree char *answer = ask (&other, NULL, NULL, "read %u", i);
 
-      assert_digest (answer, content);
+      assert_read (&other, i, content);
     }
   child_stop (&other);
 }
@@ -433,7 +468,7 @@ static void
 share_spans (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuMemoryPool) pool = pool_new_expandable (fixture);
   g_autoptr (GpuBuffer) first = NULL;
   g_autoptr (GpuBuffer) between = NULL;
   g_autoptr (GpuBuffer) last = NULL;
@@ -442,18 +477,13 @@ share_spans (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (40 * MIB);
   g_autoptr (GBytes) part = g_bytes_new_from_bytes (bytes, 3 * MIB + 77, 30 * MIB);
   g_autoptr (GUnixFDList) fds = NULL;
-  g_autoptr (GUnixFDList) slice_fds = NULL;
   g_autoptr (GBytes) handle = NULL;
-  g_autoptr (GBytes) slice_handle = NULL;
-  g_autofree char *answer = NULL;
   g_autofree char *again = NULL;
   g_autofree char *same = NULL;
-  g_autofree char *slice_answer = NULL;
   Child other;
 
-  if (!is_expandable (fixture))
+  if (pool == NULL)
     return;
-  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
   first = alloc (pool, 18 * MIB, NULL);
   between = alloc (pool, 2 * MIB, NULL);
   last = alloc (pool, 22 * MIB, NULL);
@@ -466,17 +496,14 @@ share_spans (TestFixture *fixture)
   handle = export (large, &fds);
   g_assert_cmpint (g_unix_fd_list_get_length (fds), >, 1);
   child_start (&other, fixture);
-  answer = ask (&other, handle, fds, "import");
-  assert_digest (answer, bytes);
+  assert_imported (&other, large, bytes);
   again = ask (&other, handle, fds, "import");
   assert_digest (again, bytes);
   same = ask (&other, NULL, NULL, "same 0");
   g_assert_cmpstr (same, ==, "yes");
   slice = gpu_buffer_slice (large, 3 * MIB + 77, 30 * MIB, &error);
   g_assert_no_error (error);
-  slice_handle = export (slice, &slice_fds);
-  slice_answer = ask (&other, slice_handle, slice_fds, "import");
-  assert_digest (slice_answer, part);
+  assert_imported (&other, slice, part);
 
   /* A descriptor for other libraries refers to one chunk only. */
   g_assert_cmpint (gpu_buffer_export_fd (large, GPU_FD_KINDS_OPAQUE, NULL, NULL, &error), ==, -1);
@@ -487,27 +514,20 @@ share_spans (TestFixture *fixture)
 
 /* Within one process, two imports of a buffer are the same memory. */
 static void
+check_twice (TestFixture *fixture, GpuMemoryPoolKind kind)
+{
+  g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kind, GPU_MEMORY_FLAGS_SHAREABLE);
+  g_autoptr (GpuBuffer) buffer = alloc (pool, 9 * MIB, NULL);
+  g_autoptr (GpuBuffer) one = import_again (fixture->context, buffer);
+  g_autoptr (GpuBuffer) two = import_again (fixture->context, buffer);
+
+  test_same_memory (fixture, one, 5 * MIB + 64, two, 5 * MIB + 64);
+}
+
+static void
 share_twice (TestFixture *fixture)
 {
-  if (!is_expandable (fixture))
-    return;
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    {
-      g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kinds[i], GPU_MEMORY_FLAGS_SHAREABLE);
-      g_autoptr (GpuBuffer) buffer = alloc (pool, 9 * MIB, NULL);
-      g_autoptr (GUnixFDList) fds = NULL;
-      g_autoptr (GUnixFDList) more_fds = NULL;
-      g_autoptr (GBytes) handle = export (buffer, &fds);
-      g_autoptr (GBytes) more = export (buffer, &more_fds);
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GpuBuffer) one = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
-      g_autoptr (GpuBuffer) two = NULL;
-
-      g_assert_no_error (error);
-      two = gpu_buffer_new_from_fds (fixture->context, more, more_fds, &error);
-      g_assert_no_error (error);
-      test_same_memory (fixture, one, 5 * MIB + 64, two, 5 * MIB + 64);
-    }
+  for_each_kind (fixture, check_twice);
 }
 
 /* --- reuse --------------------------------------------------------------------------- */
@@ -518,25 +538,17 @@ share_twice (TestFixture *fixture)
 static void
 share_reuse (TestFixture *fixture)
 {
-  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuMemoryPool) pool = pool_new_expandable (fixture);
   g_autoptr (GpuBuffer) exported = NULL;
   g_autoptr (GpuBuffer) next = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (3 * MIB);
   g_autoptr (GBytes) next_bytes = test_random_bytes (24 * MIB);
-  g_autoptr (GUnixFDList) fds = NULL;
-  g_autoptr (GUnixFDList) next_fds = NULL;
-  g_autoptr (GBytes) handle = NULL;
-  g_autoptr (GBytes) next_handle = NULL;
-  g_autofree char *answer = NULL;
-  g_autofree char *still = NULL;
   g_autofree char *stale = NULL;
-  g_autofree char *fresh = NULL;
   guint64 n_moved;
   Child other;
 
-  if (!is_expandable (fixture))
+  if (pool == NULL)
     return;
-  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
   gpu_memory_pool_set_limit (pool, 26 * MIB);
   child_start (&other, fixture);
   {
@@ -546,9 +558,7 @@ share_reuse (TestFixture *fixture)
     exported = alloc (pool, 3 * MIB, bytes);
     after = alloc (pool, 9 * MIB, NULL);
   }
-  handle = export (exported, &fds);
-  answer = ask (&other, handle, fds, "import");
-  assert_digest (answer, bytes);
+  assert_imported (&other, exported, bytes);
   {
     g_autoptr (GpuBuffer) large = alloc (pool, 18 * MIB, NULL);
     g_autoptr (GError) error = NULL;
@@ -556,8 +566,7 @@ share_reuse (TestFixture *fixture)
     n_moved = test_get_number (pool, "n-recycled");
     g_assert_cmpuint (n_moved, >, 0);
     test_assert_ok (fill (large, 0x11, &error), error);
-    still = ask (&other, NULL, NULL, "read 0");
-    assert_digest (still, bytes);
+    assert_read (&other, 0, bytes);
     test_assert_content (exported, bytes);
   }
   g_clear_object (&exported);
@@ -566,9 +575,7 @@ share_reuse (TestFixture *fixture)
   g_assert_cmpuint (test_get_number (pool, "managed-bytes"), <=, 26 * MIB);
   stale = ask (&other, NULL, NULL, "read 0");
   g_assert_false (g_str_has_prefix (stale, "failed"));
-  next_handle = export (next, &next_fds);
-  fresh = ask (&other, next_handle, next_fds, "import");
-  assert_digest (fresh, next_bytes);
+  assert_imported (&other, next, next_bytes);
   child_stop (&other);
 }
 
@@ -580,14 +587,10 @@ check_killed_importer (TestFixture *fixture, GpuMemoryPoolKind kind)
   g_autoptr (GpuMemoryPool) pool = pool_new (fixture, kind, GPU_MEMORY_FLAGS_SHAREABLE);
   g_autoptr (GBytes) bytes = test_random_bytes (9 * MIB);
   g_autoptr (GpuBuffer) buffer = alloc (pool, 9 * MIB, bytes);
-  g_autoptr (GUnixFDList) fds = NULL;
-  g_autoptr (GBytes) handle = export (buffer, &fds);
-  g_autofree char *answer = NULL;
   Child other;
 
   child_start (&other, fixture);
-  answer = ask (&other, handle, fds, "import");
-  assert_digest (answer, bytes);
+  assert_imported (&other, buffer, bytes);
   child_kill (&other);
   test_assert_content (buffer, bytes);
   g_clear_object (&buffer);
@@ -651,14 +654,13 @@ share_killed_exporter (TestFixture *fixture)
 static void
 share_leaks (TestFixture *fixture)
 {
-  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuMemoryPool) pool = pool_new_expandable (fixture);
   g_autofree char *start = NULL;
   guint before = 0;
   Child other;
 
-  if (!is_expandable (fixture))
+  if (pool == NULL)
     return;
-  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
   child_start (&other, fixture);
   for (guint i = 0; i < 12; i++)
     {
@@ -713,17 +715,13 @@ export_often (gpointer data)
       g_autoptr (GBytes) expected = test_value_bytes (size, value);
       g_autoptr (GpuBuffer) buffer = NULL;
       g_autoptr (GpuBuffer) again = NULL;
-      g_autoptr (GUnixFDList) fds = NULL;
-      g_autoptr (GBytes) handle = NULL;
 
       buffer = gpu_memory_pool_alloc_buffer (self->pool, size, stream, &error);
       g_assert_no_error (error);
       test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, size, &value, 1, &error),
                       error);
       test_synchronize (stream);
-      handle = export (buffer, &fds);
-      again = gpu_buffer_new_from_fds (self->context, handle, fds, &error);
-      g_assert_no_error (error);
+      again = import_again (self->context, buffer);
       test_assert_content (again, expected);
     }
   return NULL;
@@ -733,13 +731,12 @@ export_often (gpointer data)
 static void
 share_threads (TestFixture *fixture)
 {
-  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuMemoryPool) pool = pool_new_expandable (fixture);
   Exporter exporters[4];
   GThread *threads[4];
 
-  if (!is_expandable (fixture))
+  if (pool == NULL)
     return;
-  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
   for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
     {
       exporters[i] = (Exporter) { fixture->context, pool, i };
@@ -1074,7 +1071,7 @@ refuse_chunks (TestFixture *fixture, GBytes *handle, GUnixFDList *fds)
 static void
 share_hostile (TestFixture *fixture)
 {
-  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuMemoryPool) pool = pool_new_expandable (fixture);
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuBuffer) again = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (9 * MIB);
@@ -1084,9 +1081,8 @@ share_hostile (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   guint32 n;
 
-  if (!is_expandable (fixture))
+  if (pool == NULL)
     return;
-  pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_SHAREABLE);
   buffer = export_chunks (pool, bytes, &fds, &handle);
   payload = get_payload (handle);
   n = (guint32) g_unix_fd_list_get_length (fds);
