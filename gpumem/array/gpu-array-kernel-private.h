@@ -39,10 +39,10 @@ gboolean         _gpu_array_kernel_prepare (GpuArrayKernelCopy        *copy,
                                             GpuArray                  *to,
                                             GpuArray                  *from,
                                             const GpuArrayPlan        *plan);
-/* The caller has passed @copy and the same arguments to _gpu_array_kernel_prepare(). */
 /* Returns the access to the bytes from the first to the last element. */
 GpuAccess        _gpu_array_get_access     (GpuArray                  *array,
                                             gboolean                   write);
+/* The caller has passed @copy and the same arguments to _gpu_array_kernel_prepare(). */
 gboolean         _gpu_array_kernel_run     (const GpuArrayKernelCopy  *copy,
                                             GpuTimeline               *timeline,
                                             GpuArray                  *to,

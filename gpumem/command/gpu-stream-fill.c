@@ -214,7 +214,7 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  *   context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped,
  *   %GPU_ERROR_OUT_OF_HOST_MEMORY if a large pattern cannot be copied, or the driver's error. A
  *   fill that consists of several operations first checks the whole range for mappings. If the
- *   driver rejects one of these operations, earlier ones are already submitted
+ *   driver rejects one of these operations, earlier ones are already submitted.
  *
  * Since: 0.1
  */
