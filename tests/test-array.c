@@ -312,6 +312,41 @@ array_views (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(5, 2, 3, 4)", "share");
 }
 
+/* A view of an array whose elements share memory cannot be written either, even if the elements of
+ * the view do not share memory: the write would change several elements of the array. */
+static void
+array_write_shared (TestFixture *fixture)
+{
+  const gssize shape[] = { 3, 1 };
+  const gssize wide[] = { 3, 4 };
+  const char *text = "elements of 1 bytes, or those of an array that it views, share memory";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (3);
+  g_autoptr (GBytes) value = g_bytes_new_static ("x", 1);
+  g_autoptr (GBytes) got = NULL;
+  g_autoptr (GpuArray) array = gpu_array_new_from_bytes (fixture->context, NULL, NULL,
+                                                         GPU_DTYPE_UINT8, shape, 2,
+                                                         GPU_ARRAY_ORDER_C, bytes, &error);
+  g_autoptr (GpuArray) repeated = gpu_array_broadcast (array, wide, 2, &error);
+  g_autoptr (GpuArray) column = gpu_array_index (repeated, 1, 2, &error);
+  g_autoptr (GpuArray) other = gpu_array_copy (column, NULL, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (gpu_array_is_contiguous (column, GPU_ARRAY_ORDER_C));
+  g_assert_false (gpu_array_is_writable (column));
+  g_assert_true (gpu_array_is_writable (other));
+  g_assert_false (gpu_array_write_bytes (column, NULL, GPU_ARRAY_ORDER_C, bytes, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(3,)", text);
+  g_assert_false (gpu_stream_fill_array (fixture->stream, column, value, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(3,)", text);
+  g_assert_false (gpu_stream_copy_array (fixture->stream, column, other, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(3,)", text);
+
+  got = gpu_array_read_bytes (array, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_bytes (got, bytes);
+}
+
 /* gpu_array_split() makes the last part shorter if necessary, and rejects the part length 0. */
 static void
 array_split (TestFixture *fixture)
@@ -715,6 +750,7 @@ main (int    argc,
   test_init (&argc, &argv);
   test_add ("properties", array_properties);
   test_add ("views", array_views);
+  test_add ("write-shared", array_write_shared);
   test_add ("split", array_split);
   test_add ("empty", array_empty);
   test_add ("ignored-values", array_ignored_values);

@@ -329,6 +329,42 @@ def test_copy_of_broadcast(fixture):
         equal(got.strides, expected.strides)
 
 
+def test_write_of_broadcast(fixture):
+    """If elements of an array share memory, no write to the array or to a view of it succeeds. The
+    message is the same on every path, and the elements keep their values."""
+    need_numpy()
+    records = np.zeros(3, "i4,i4")
+    host = np.arange(3, dtype="int32").reshape(3, 1)
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    repeated = array.broadcast_to((3, 4))
+    buffer = Gpu.Buffer(fixture.context, records)
+    overlapping = Gpu.Array.for_memory(buffer, 5, "i4,i4", 0, [4])
+    stream = fixture.new_stream()
+    for view in (repeated, repeated[:, 1:3], repeated[:, 0], repeated[:, :1], repeated.T[0],
+                 repeated[0, 0], repeated[0][:1], repeated[:, :1].reshape(3), repeated[:, 0, None],
+                 repeated[:, 0].view("u1"), overlapping, overlapping["f0"], overlapping[:1]):
+        data = np.ones(view.shape, view.dtype)
+        new = Gpu.Array.from_numpy(fixture.context, data)
+        assert not view.is_writable()
+        text = f"an array of shape {view.shape} and strides {view.strides} cannot be written: " \
+               f"its elements of {view.dtype.itemsize} bytes, or those of an array that it " \
+               "views, share memory"
+        for write in (lambda: view.write(data), lambda: view.write(new),
+                      lambda: view.copy_to_device(data), lambda: view.write(data, stream),
+                      lambda: view.fill(data.flat[0]), lambda: view.fill(data.flat[0], stream),
+                      lambda: view.__setitem__(..., data), lambda: stream.write(view, data),
+                      lambda: stream.fill(view, 1), lambda: stream.copy(view, new),
+                      lambda: stream.copy_region(view, new, view.nbytes)):
+            with raises(ValueError, text):
+                write()
+    stream.synchronize()
+    same(array.to_numpy(), host)
+    equal(buffer.read(), bytes(24))
+    once = array.broadcast_to((3, 1))           # no two elements share memory
+    once[1:] = 5
+    same(array.to_numpy(), np.array([[0], [5], [5]], "int32"))
+
+
 def test_squeeze(fixture):
     need_numpy()
     host = np.arange(6, dtype="int32").reshape(1, 2, 1, 3)

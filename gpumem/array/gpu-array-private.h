@@ -14,6 +14,9 @@ struct _GpuArray
   GpuMemory      *memory;           /* NULL for no elements */
   GpuDType       *dtype;
   GpuArrayLayout  layout;           /* of the elements in `memory` */
+  /* Elements of this array, or of an array that it views, share bytes. A write through the view
+   * would change several elements of the other array. */
+  gboolean        shares_bytes;
 };
 
 GpuArray *_gpu_array_new   (GpuContext            *context,

@@ -7,9 +7,14 @@
 
 static GpuArray *
 view_new (GpuArray             *array,
+          GpuDType             *dtype,
           const GpuArrayLayout *layout)
 {
-  return _gpu_array_new (array->context, array->memory, array->dtype, layout);
+  GpuArray *view = _gpu_array_new (array->context, array->memory, dtype, layout);
+
+  view->shares_bytes |= array->shares_bytes;
+
+  return view;
 }
 
 /**
@@ -47,7 +52,7 @@ gpu_array_slice (GpuArray  *array,
 
   return _gpu_array_check (array, function, error)
          && _gpu_array_layout_slice (&layout, axis, start, stop, step, function, error)
-         ? view_new (array, &layout) : NULL;
+         ? view_new (array, array->dtype, &layout) : NULL;
 }
 
 /**
@@ -79,7 +84,7 @@ gpu_array_index (GpuArray  *array,
 
   return _gpu_array_check (array, function, error)
          && _gpu_array_layout_index (&layout, axis, index, function, error)
-         ? view_new (array, &layout) : NULL;
+         ? view_new (array, array->dtype, &layout) : NULL;
 }
 
 /**
@@ -109,7 +114,7 @@ gpu_array_insert_axis (GpuArray  *array,
 
   return _gpu_array_check (array, function, error)
          && _gpu_array_layout_insert_axis (&layout, axis, function, error)
-         ? view_new (array, &layout) : NULL;
+         ? view_new (array, array->dtype, &layout) : NULL;
 }
 
 static GpuArray *
@@ -124,7 +129,7 @@ reshape (GpuArray       *array,
 
   return _gpu_array_check (array, function, error)
          && _gpu_array_layout_reshape (&layout, shape, n_dims, order, function, error)
-         ? view_new (array, &layout) : NULL;
+         ? view_new (array, array->dtype, &layout) : NULL;
 }
 
 /**
@@ -225,7 +230,7 @@ gpu_array_transpose (GpuArray     *array,
 
   return _gpu_array_check (array, function, error)
          && _gpu_array_layout_permute (&layout, axes, n_axes, function, error)
-         ? view_new (array, &layout) : NULL;
+         ? view_new (array, array->dtype, &layout) : NULL;
 }
 
 /**
@@ -236,7 +241,8 @@ gpu_array_transpose (GpuArray     *array,
  * @error: return location for an error
  *
  * Creates a view that repeats the elements along dimensions of length 1 and along new leading
- * dimensions, with strides of 0. The view cannot be written.
+ * dimensions, with strides of 0. If elements of the view share memory, neither the view nor a view
+ * of it can be written.
  *
  * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @array cannot be
  *   broadcast to @shape
@@ -259,7 +265,7 @@ gpu_array_broadcast (GpuArray      *array,
 
   return _gpu_array_check (array, function, error)
          && _gpu_array_layout_broadcast (&layout, shape, n_dims, function, error)
-         ? view_new (array, &layout) : NULL;
+         ? view_new (array, array->dtype, &layout) : NULL;
 }
 
 /**
@@ -309,7 +315,7 @@ gpu_array_split (GpuArray  *array,
 
       _gpu_array_layout_slice (&layout, axis, start, start + MIN (length, all - start), 1,
                                function, NULL);
-      g_ptr_array_add (parts, view_new (array, &layout));
+      g_ptr_array_add (parts, view_new (array, array->dtype, &layout));
     }
 
   return g_steal_pointer (&parts);
@@ -381,7 +387,7 @@ gpu_array_view (GpuArray  *array,
       || !resize_items (&layout, dtype->item_size, function, error))
     return NULL;
 
-  return _gpu_array_new (array->context, array->memory, dtype, &layout);
+  return view_new (array, dtype, &layout);
 }
 
 /* The dimensions of the field follow those of the array. */
@@ -461,5 +467,5 @@ gpu_array_get_field (GpuArray    *array,
   if (!append_dims (&layout, field, function, error))
     return NULL;
 
-  return _gpu_array_new (array->context, array->memory, field->type, &layout);
+  return view_new (array, field->type, &layout);
 }

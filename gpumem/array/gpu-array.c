@@ -210,6 +210,7 @@ _gpu_array_new (GpuContext           *context,
   array->memory = memory != NULL ? g_object_ref (memory) : NULL;
   array->dtype = gpu_dtype_ref (dtype);
   array->layout = *layout;
+  array->shares_bytes = _gpu_array_layout_overlaps (layout);
 
   return array;
 }
@@ -223,7 +224,7 @@ _gpu_array_check (GpuArray    *array,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the array %p was never initialised", function, (void *) array);
+               "%s: the array was never initialised; call gpu_array_new() for an array", function);
 
   return FALSE;
 }
@@ -454,8 +455,9 @@ gpu_array_is_contiguous (GpuArray      *array,
  *
  * Returns whether code outside of the library, such as the consumer of a DLPack tensor, may write
  * the elements. It may do so if the memory has neither %GPU_MEMORY_FLAGS_READ_ONLY nor
- * %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements share bytes. In a view of
- * gpu_array_broadcast(), elements share bytes. May be called from any thread.
+ * %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements of @array share bytes, nor two elements of
+ * an array that @array views. In a view of gpu_array_broadcast(), elements share bytes, so
+ * neither this view nor a slice of it is writable. May be called from any thread.
  *
  * Returns: %TRUE if the elements may be written
  *
@@ -469,7 +471,7 @@ gpu_array_is_writable (GpuArray *array)
   g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
 
   return array->context != NULL && (array->memory == NULL || (array->memory->flags & barred) == 0)
-         && !_gpu_array_layout_overlaps (&array->layout);
+         && !array->shares_bytes;
 }
 
 /**

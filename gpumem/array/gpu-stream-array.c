@@ -186,6 +186,30 @@ _gpu_array_check_apart (const GpuArrayLayout  *layout,
   return FALSE;
 }
 
+/* Returns FALSE if a write of one element could change another element of @array, or of an array
+ * that it views. */
+static gboolean
+check_writable (GpuArray    *array,
+                const char  *function,
+                GError     **error)
+{
+  const GpuArrayLayout *layout = &array->layout;
+  g_autofree char *shape = NULL;
+  g_autofree char *strides = NULL;
+
+  if (!array->shares_bytes)
+    return TRUE;
+
+  shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
+  strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: an array of shape %s and strides %s cannot be written: its elements of %"
+               G_GSIZE_FORMAT " bytes, or those of an array that it views, share memory",
+               function, shape, strides, layout->item_size);
+
+  return FALSE;
+}
+
 gboolean
 _gpu_array_fill (GpuArray      *array,
                  GpuTimeline   *timeline,
@@ -198,7 +222,7 @@ _gpu_array_fill (GpuArray      *array,
                         .value = value, .size = size };
   GpuArrayPlan plan;
 
-  if (!_gpu_array_check_apart (&array->layout, function, error))
+  if (!check_writable (array, function, error))
     return FALSE;
 
   _gpu_array_plan_init (&plan, &array->layout, &array->layout);
@@ -221,7 +245,7 @@ _gpu_array_write (GpuArray              *array,
   GpuArrayPlan plan;
   GpuArrayPlan packed_plan;
 
-  if (!_gpu_array_check_apart (&array->layout, function, error))
+  if (!check_writable (array, function, error))
     return FALSE;
 
   _gpu_array_plan_init (&plan, &array->layout, host);
@@ -316,7 +340,7 @@ _gpu_array_copy_to (GpuArray     *array,
   GpuArrayLayout from;
   GpuArrayPlan plan;
 
-  if (!_gpu_array_check_apart (&array->layout, function, error))
+  if (!check_writable (array, function, error))
     return FALSE;
 
   if (!gpu_dtype_equal (array->dtype, source->dtype))
@@ -392,7 +416,8 @@ _gpu_array_copy_to (GpuArray     *array,
  * gpu_stream_copy(), and fail with its errors.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types differ, if @source cannot
- *   be broadcast to the shape of @destination, or if elements of @destination overlap each other;
+ *   be broadcast to the shape of @destination, or if elements of @destination, or of an array that
+ *   it views, overlap each other;
  *   or with an error of gpu_stream_copy_region() or gpu_stream_copy(). If the copy needs temporary
  *   memory, because the arrays overlap or must be packed, also with an error of gpu_buffer_new()
  *
@@ -430,7 +455,8 @@ gpu_stream_copy_array (GpuStream  *stream,
  * Does not block. The library holds a reference to the memory of @array until the fill completes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @value does not have the size of an
- *   element or elements share memory, or with an error of gpu_stream_fill_region()
+ *   element, or elements of @array, or of an array that it views, share memory, or with an error of
+ *   gpu_stream_fill_region()
  *
  * Since: 0.1
  */

@@ -104,7 +104,7 @@ write_array (const GpuFastCall *call)
   Py_buffer data;
 
   if (!gpu_fast_parse (call, values) || !gpu_fast_is_none (values[1])
-      || (buffer = get_buffer (array)) == NULL
+      || !gpu_array_is_writable (array) || (buffer = get_buffer (array)) == NULL
       || !export_like (array, values[0], FALSE, &data))
     return gpu_fast_pass_on (call);
 

@@ -41,7 +41,7 @@ from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
                                  TrackingAllocatorMethods)
-from ._gpumem_arrays import is_over_memory, memory_of, to_range
+from ._gpumem_arrays import check_destination, is_over_memory, memory_of, to_range
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncStream,
                             AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
@@ -1386,6 +1386,7 @@ class Stream(AsyncStream, Gpu.Stream):
                     source_layout=None):
         """Copies a region of up to three dimensions. A layout is (x, y, z, row_pitch, slice_pitch);
         the last numbers may be omitted."""
+        check_destination(destination)
         return Gpu.Stream.copy_region(self, memory_of(destination), to_layout(destination_layout),
                                       memory_of(source), to_layout(source_layout),
                                       to_extent(extent))

@@ -113,6 +113,8 @@ def _locate(array, stream=None, name="memory"):
     if exported is None and not is_ours:
         raise TypeError("Gpu.Memory, a Gpu.Array or an array over Gpu memory is required, not "
                         f"'{type(array).__name__}'")
+    if is_ours and name == "destination":
+        check_destination(array)
     if not array.flags.forc:
         raise ValueError(f"an array of shape {array.shape} and strides {array.strides} is not "
                          "contiguous: its bytes are not one range of the memory")
@@ -120,6 +122,17 @@ def _locate(array, stream=None, name="memory"):
         return _check_memory(array), array.offset, array.nbytes
     offset = array.__array_interface__["data"][0] - ctypes.addressof(exported)
     return exported._memory, offset, array.nbytes
+
+
+def check_destination(array):
+    """Raises ValueError if elements of a Gpu.Array, or of an array that it views, share memory."""
+    if not isinstance(array, Gpu.Array) or array.memory is None or array.is_writable():
+        return
+    if array.memory.get_flags() & (Gpu.MemoryFlags.READ_ONLY | Gpu.MemoryFlags.HOST_READ_ONLY):
+        return                          # the library decides by the flags
+    raise ValueError(f"an array of shape {array.shape} and strides {array.strides} cannot be "
+                     f"written: its elements of {array.dtype.itemsize} bytes, or those of an "
+                     "array that it views, share memory")
 
 
 def _check_memory(array):
