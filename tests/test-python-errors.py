@@ -7,6 +7,7 @@ import copy
 import gc
 import os
 import pickle
+import re
 import sys
 import threading
 import weakref
@@ -156,6 +157,44 @@ def test_messages_of_methods(fixture):
     buffer.release()
     check_message(buffer.read, Gpu.ReleasedError, "Buffer.read: ")
     check_message(lambda: buffer.write(b"1"), Gpu.ReleasedError, "Buffer.write: ")
+
+
+def memory_that_fails(fixture):
+    """Yields (call, words): a call that fails because of the state of memory, and the words in
+    which the message names the memory."""
+    context, stream = fixture.context, fixture.new_stream()
+    buffer = Gpu.Buffer(context, 4096)
+    part = buffer.slice(1024, 512)
+    part.release()
+    yield lambda: part.read(), "the buffer of 512 bytes at offset 1024 was released before"
+    yield lambda: stream.fill(part, 0), "the buffer of 512 bytes at offset 1024 was released"
+    buffer.release()
+    yield lambda: buffer.slice(0, 1), "the buffer of 4096 bytes was released before"
+    host = Gpu.HostMemory(context, 64)
+    host.release()
+    yield lambda: stream.fill(host, 0), "the host memory of 64 bytes was released before"
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_COARSE:
+        svm = Gpu.Svm(context, 128)
+        svm.release()
+        yield lambda: stream.fill(svm, 0), "the shared virtual memory of 128 bytes was released"
+    spilled = Gpu.Buffer(context, 256)
+    spilled.spill()
+    yield lambda: stream.fill(spilled, 0), "the buffer of 256 bytes is spilled to the host"
+    yield lambda: stream.wait_array(GObject.new(Gpu.Array)), "the array was never initialised"
+    yield lambda: stream.fill(GObject.new(Gpu.Buffer), 0, 0, 1), "the buffer was never initialised"
+    if fixture.device.capabilities & Gpu.Capabilities.USER_EVENTS:
+        written, gate = Gpu.Buffer(context, 96), fixture.user_event()
+        stream.wait_event(gate)
+        stream.fill(written, 0)
+        gate.fail("the gate broke")
+        yield lambda: written.read(), "the last write of the buffer of 96 bytes failed"
+
+
+def test_messages_show_no_pointers(fixture):
+    """A message names memory by its kind, size and offset, not by an address."""
+    for call, words in memory_that_fails(fixture):
+        message = str(catch(Gpu.Error, call))
+        assert words in message and re.search("0x[0-9a-f]{4}", message) is None, message
 
 
 def test_messages_name_wrong_types(fixture):

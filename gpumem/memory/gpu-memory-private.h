@@ -42,6 +42,10 @@ struct _GpuMemory
  * new, the function only copies the attributes. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
+/* Returns the kind, the size and the offset of @memory for error messages: "buffer of 64 bytes at
+ * offset 128". */
+GPU_COLD char *
+         _gpu_memory_describe    (GpuMemory       *memory);
 /* Returns FALSE with the error for memory that was never initialised, was released or is
  * spilled. */
 GPU_COLD gboolean

@@ -332,27 +332,48 @@ _gpu_memory_set_constant (GpuMemory *memory)
   memory->is_constant = TRUE;
 }
 
+static const char *
+get_kind (GpuMemory *memory)
+{
+  return GPU_IS_BUFFER (memory) ? "buffer" : GPU_IS_IMAGE (memory) ? "image"
+         : GPU_IS_SVM (memory) ? "shared virtual memory" : "host memory";
+}
+
+char *
+_gpu_memory_describe (GpuMemory *memory)
+{
+  GString *text = g_string_new (get_kind (memory));
+
+  g_string_append_printf (text, " of %" G_GSIZE_FORMAT " bytes", memory->size);
+
+  if (GPU_IS_BUFFER (memory) && gpu_buffer_get_offset ((GpuBuffer *) memory) > 0)
+    g_string_append_printf (text, " at offset %" G_GSIZE_FORMAT,
+                            gpu_buffer_get_offset ((GpuBuffer *) memory));
+
+  return g_string_free (text, FALSE);
+}
+
 gboolean
 _gpu_memory_fail_in_state (GpuMemory       *memory,
                            GpuMemoryState   state,
                            const char      *function,
                            GError         **error)
 {
+  g_autofree char *what = _gpu_memory_describe (memory);
+
   if (memory->storage == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the memory %p was never initialised", function, (void *) memory);
+                 "%s: the %s was never initialised", function, get_kind (memory));
   else if (state == GPU_MEMORY_STATE_RELEASED)
     g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
-                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes was released before", function,
-                 (void *) memory, memory->size);
+                 "%s: the %s was released before", function, what);
   else if (state == GPU_MEMORY_STATE_SPILLED)
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is spilled to the host; "
-                 "gpu_buffer_unspill() restores it", function, (void *) memory, memory->size);
+                 "%s: the %s is spilled to the host; gpu_buffer_unspill() restores it", function,
+                 what);
   else /* GPU_MEMORY_STATE_MOVING, or usable again since the caller checked the state */
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is on its way to the host or back",
-                 function, (void *) memory, memory->size);
+                 "%s: the %s is on its way to the host or back", function, what);
 
   return FALSE;
 }

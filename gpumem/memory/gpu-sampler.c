@@ -111,7 +111,8 @@ _gpu_sampler_get_native (GpuSampler  *sampler,
 {
   if (sampler->native == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the sampler %p was never initialised", function, (void *) sampler);
+                 "%s: the sampler was never initialised; create samplers with gpu_sampler_new()",
+                 function);
 
   return sampler->native;
 }

@@ -371,8 +371,10 @@ _gpu_submission_check_writers (const GpuSubmission  *submission,
 
       if (!success)
         {
-          g_prefix_error (error, "%s: the last write of the memory %p failed: ",
-                          submission->function, (void *) access->memory);
+          g_autofree char *what = _gpu_memory_describe (access->memory);
+
+          g_prefix_error (error, "%s: the last write of the %s failed: ", submission->function,
+                          what);
           return FALSE;
         }
     }
