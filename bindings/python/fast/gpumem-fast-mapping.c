@@ -136,21 +136,27 @@ ref_mapped (PyObject *self)
 
 /* --- methods ---------------------------------------------------------------------------------- */
 
+/* Sets @stream to @given or to the default stream, whose creation may block, and submits a map. */
 static GpuMapping *
 submit_map (GpuMemory    *memory,
-            GpuStream    *stream,
+            GpuStream    *given,
             GpuMapFlags   flags,
             gsize         offset,
-            gsize         size)
+            gsize         size,
+            GpuStream   **stream)
 {
-  GpuMapping *mapping;
+  GpuMapping *mapping = NULL;
   GError *error = NULL;
 
   Py_BEGIN_ALLOW_THREADS
-  mapping = gpu_stream_map (stream, memory, flags, offset, size, &error);
+  *stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory));
+
+  if (*stream != NULL)
+    mapping = gpu_stream_map (*stream, memory, flags, offset, size, &error);
+
   Py_END_ALLOW_THREADS
 
-  if (mapping == NULL)
+  if (error != NULL)
     gpu_fast_raise (error);
 
   return mapping;
@@ -173,11 +179,14 @@ map (const GpuFastCall *call)
       || (values[0] != NULL && !gpu_fast_to_enum (values[0], &flags_class, &flags))
       || !gpu_fast_get_offset (values[1], &offset)
       || !gpu_fast_get_rest (values[2], memory, offset, &size)
-      || !gpu_fast_peek_optional (values[3], gpu_fast_types.stream, &given)
-      || (stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory))) == NULL)
+      || !gpu_fast_peek_optional (values[3], gpu_fast_types.stream, &given))
     return gpu_fast_pass_on (call);
 
-  mapping = submit_map (memory, stream, flags, offset, size);
+  mapping = submit_map (memory, given, flags, offset, size, &stream);
+
+  if (stream == NULL)
+    return gpu_fast_pass_on (call);
+
   waited = mapping != NULL ? gpu_fast_wait_for_stream (stream) : NULL;
 
   if (waited == NULL)
