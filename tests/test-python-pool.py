@@ -541,6 +541,29 @@ def test_block_threads(fixture):
         equal((len(freed), pool.active_blocks, pool.n_frees), (300, 0, 300))
 
 
+def test_free_foreign(fixture):
+    """A pool refuses to free memory of another pool or of none, and does not release it."""
+    pool, other = Gpu.MemoryPool(fixture.context, BINS), Gpu.MemoryPool(fixture.context, BINS)
+    buffer, part, alone = pool(64), pool(4096).slice(1024, 64), fixture.buffer(bytes(range(32)))
+    svm = []
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_COARSE:
+        svm = [Gpu.Svm(fixture.context, 64)]
+    equal((buffer.get_property("pool"), part.get_property("pool")), (pool, pool))
+    equal(alone.get_property("pool"), None)
+    for memory in [buffer, part, alone, *svm]:
+        owner = "no pool" if memory in [alone, *svm] else repr(pool)
+        with raises(ValueError, f"{memory!r} is not memory of {other!r}, but of {owner}"):
+            other.free(memory)
+        assert not memory.released
+    equal(alone.read(), bytes(range(32)))
+    for memory in part, buffer:
+        pool.free(memory)
+        assert memory.released
+    last = Gpu.MemoryPool(fixture.context, BINS)(64)
+    gc.collect()
+    equal(last.get_property("pool"), None)
+
+
 def test_python_allocator(fixture):
     """Allocates from a pool on top of an adaptor, and from an adaptor on top of a pool."""
     statistics = Gpu.StatisticsAllocator(Gpu.ImmediateAllocator(fixture.stream))

@@ -58,6 +58,7 @@ enum
   PROP_DEVICE_ADDRESS,
   PROP_HOST_BYTES,
   PROP_RELEASED,
+  PROP_POOL,
   N_PROPS
 };
 
@@ -71,6 +72,14 @@ static GParamSpec *props[N_PROPS];
 static guint signals[N_SIGNALS];
 
 G_DEFINE_ABSTRACT_TYPE (GpuMemory, gpu_memory, G_TYPE_OBJECT)
+
+static GObject *
+ref_pool (GpuMemory *memory)
+{
+  GpuStorage *root = memory->storage != NULL ? memory->storage->root : NULL;
+
+  return root != NULL && root->suballocation != NULL ? root->suballocation->ref_pool (root) : NULL;
+}
 
 static void
 gpu_memory_get_property (GObject    *object,
@@ -102,6 +111,9 @@ gpu_memory_get_property (GObject    *object,
       break;
     case PROP_RELEASED:
       g_value_set_boolean (value, gpu_memory_is_released (memory));
+      break;
+    case PROP_POOL:
+      g_value_take_object (value, ref_pool (memory));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -254,6 +266,16 @@ install_properties (GObjectClass *object_class)
   props[PROP_HOST_BYTES] =
     g_param_spec_boxed ("host-bytes", NULL, NULL, G_TYPE_BYTES,
                         G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:pool:
+   *
+   * The #GpuMemoryPool that allocated the memory, or the memory that contains this slice. %NULL for
+   * memory of another allocator, and after the pool was finalized.
+   *
+   * Since: 0.1
+   */
+  props[PROP_POOL] = g_param_spec_object ("pool", NULL, NULL, G_TYPE_OBJECT,
+                                          G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
   /**
    * GpuMemory:released:
    *

@@ -59,6 +59,8 @@ typedef struct
                                  GpuTimeline *timeline,
                                  GError     **error);
   void            (*unspilled)  (GpuMemory   *memory);
+  /* Returns a new reference to the GpuMemoryPool of @storage, or NULL if the pool was finalized. */
+  GObject        *(*ref_pool)   (GpuStorage  *storage);
 } GpuSuballocation;
 
 typedef enum

@@ -371,6 +371,14 @@ unspill (GpuMemory    *memory,
   return TRUE;
 }
 
+static GObject *
+ref_pool (GpuStorage *storage)
+{
+  Pooled *pooled = storage->owner;
+
+  return g_weak_ref_get (pooled->core->owner);
+}
+
 static void
 unspilled (GpuMemory *memory)
 {
@@ -391,6 +399,7 @@ make_memory (GpuPoolCore *core,
   pooled->suballocation.spill = spill;
   pooled->suballocation.unspill = unspill;
   pooled->suballocation.unspilled = unspilled;
+  pooled->suballocation.ref_pool = ref_pool;
   pooled->core = _gpu_pool_core_ref (core);
   memory->storage = _gpu_storage_new_for_suballocation (core->context, view->buffer, view->flags,
                                                         &pooled->suballocation, pooled,

@@ -106,11 +106,17 @@ class MemoryPoolMethods:
         return Gpu.MemoryPool.new_for_allocator(allocator, kind, leading_bits)
 
     def free(self, memory, stream=None):
-        """Frees a block, or drops a reference to a buffer."""
+        """Frees a block, or releases memory of this pool. Raises ValueError for memory of another
+        pool or allocator."""
         if isinstance(memory, Gpu.MemoryBlock):
             memory.free(stream)
-        else:
-            Gpu.Allocator.free(self, memory)
+            return
+        if isinstance(memory, Gpu.Memory):
+            owner = memory.get_property("pool")
+            if owner is not self:
+                raise ValueError(f"MemoryPool.free: {memory} is not memory of {self}, but of "
+                                 f"{'no pool' if owner is None else owner}")
+        Gpu.Allocator.free(self, memory)
 
     def trim(self, managed_bytes=0):
         """Returns cached memory to the driver until the pool manages at most managed_bytes."""
