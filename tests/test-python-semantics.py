@@ -365,6 +365,62 @@ def test_write_of_broadcast(fixture):
     same(array.to_numpy(), np.array([[0], [5], [5]], "int32"))
 
 
+def test_bytes_of_elements(fixture):
+    """fill() and full() use bytes as the bytes of one element."""
+    need_numpy()
+    context, stream = fixture.context, fixture.new_stream()
+    array = Gpu.Array.zeros(context, (2, 3), "int32")
+    for data in b"\1\2\0\0", bytearray(b"\1\2\0\0"), np.bytes_(b"\1\2\3\4"):
+        expected = np.frombuffer(bytes(data), "int32")[0]
+        for where in None, stream:
+            array.fill(0)
+            array.fill(data, where)
+            stream.synchronize()
+            same(array.to_numpy(), np.full((2, 3), expected))
+            full = Gpu.Array.full(context, (2, 3), data, "int32", stream=where)
+            stream.synchronize()
+            same(full.to_numpy(), np.full((2, 3), expected))
+        with raises(TypeError, "needs a dtype"):
+            Gpu.Array.full(context, 3, data)
+    for wrong in b"", b"\1", bytes(8), bytearray(3):
+        for call in (lambda: array.fill(wrong), lambda: array.fill(wrong, stream),
+                     lambda: Gpu.Array.full(context, 3, wrong, "int32")):
+            with raises(Gpu.Error.INVALID_ARGUMENT, f"{len(wrong)} bytes, but an element has 4"):
+                call()
+
+
+def test_transfers_of_no_bytes(fixture):
+    """A stream accepts arrays without elements as memory, as NumPy accepts them in copies."""
+    need_numpy()
+    stream = fixture.new_stream()
+    empty, other = (Gpu.Array.zeros(fixture.context, (0, 3), "int32") for _ in range(2))
+    array = Gpu.Array.from_numpy(fixture.context, np.arange(6, dtype="int32"))
+    for call in (lambda: stream.copy(empty, other), lambda: stream.copy(array, empty),
+                 lambda: stream.copy(empty, array, 0), lambda: stream.write(empty, b""),
+                 lambda: stream.write(empty, np.zeros((0, 3), "int32")),
+                 lambda: stream.fill(empty, 0)):
+        equal(call(), True)
+    equal(stream.read(empty).get_data() or b"", b"")
+    equal(stream.read_into(empty, bytearray()), 0)
+    stream.synchronize()
+    same(array.to_numpy(), np.arange(6, dtype="int32"))
+    for call in (lambda: stream.copy(empty, array), lambda: stream.write(empty, b"1"),
+                 lambda: stream.read(empty, 1), lambda: stream.fill(empty, 0, 0, 4)):
+        with raises(ValueError, "reach past the 0 bytes"):
+            call()
+
+
+def test_write_of_wrong_shape(fixture):
+    need_numpy()
+    array, stream = Gpu.Array.zeros(fixture.context, (2, 3), "int32"), fixture.new_stream()
+    for data in np.zeros((4, 5), "int32"), np.zeros(2, "int32"), [[1], [2], [3]]:
+        text = f"data of shape {np.shape(data)} cannot be written to an array of shape (2, 3)"
+        for call in (lambda: array.write(data), lambda: array.write(data, stream),
+                     lambda: array.copy_to_device(data), lambda: array.__setitem__(..., data)):
+            with raises(ValueError, text):
+                call()
+
+
 def test_squeeze(fixture):
     need_numpy()
     host = np.arange(6, dtype="int32").reshape(1, 2, 1, 3)

@@ -1359,18 +1359,20 @@ class Stream(AsyncStream, Gpu.Stream):
         data = to_glib_bytes(data, copy)
         destination, offset, _ = to_range(destination, offset, data.get_size(), self,
                                           "destination")
-        return Gpu.Stream.write(self, destination, offset, data)
+        return destination is None or Gpu.Stream.write(self, destination, offset, data)
 
-    def read(self, source, offset=0, size=None):
+    def read(self, source, offset=0, size=None) -> "GLib.Bytes":
         """Enqueues a read. Returns a GLib.Bytes that is valid once the stream has completed the
         read."""
-        return self.read_bytes(*to_range(source, offset, size, self, "source"))
+        source, offset, size = to_range(source, offset, size, self, "source")
+        return GLib.Bytes.new(b"") if source is None else self.read_bytes(source, offset, size)
 
     def fill(self, destination, pattern, offset=0, size=None):
         """Fills memory with a repeated pattern: a NumPy scalar, a bytes-like object or an int of
         one byte."""
-        return Gpu.Stream.fill(self, *to_range(destination, offset, size, self, "destination"),
-                               to_pattern(pattern))
+        destination, offset, size = to_range(destination, offset, size, self, "destination")
+        pattern = to_pattern(pattern)
+        return destination is None or Gpu.Stream.fill(self, destination, offset, size, pattern)
 
     def copy(self, destination, source, size=None, destination_offset=0, source_offset=0):
         """Copies memory, by default all of the source. All methods that read, write and fill also
@@ -1380,6 +1382,8 @@ class Stream(AsyncStream, Gpu.Stream):
         source, source_offset, size = to_range(source, source_offset, size, self, "source")
         destination, destination_offset, size = to_range(destination, destination_offset, size,
                                                          self, "destination")
+        if destination is None or source is None:
+            return True                 # no bytes, as to_range() has checked
         return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset, size)
 
     def copy_region(self, destination, source, extent, destination_layout=None,
@@ -1398,7 +1402,9 @@ class Stream(AsyncStream, Gpu.Stream):
         exported = Exported(target, writable=True)
         size = exported.size
         data = hold(exported)
-        Gpu.Stream.read_into(self, *to_range(source, offset, size, self, "source")[:2], data)
+        source, offset, _ = to_range(source, offset, size, self, "source")
+        if source is not None:
+            Gpu.Stream.read_into(self, source, offset, data)
         return size
 
     def write_region(self, destination, data, extent, destination_layout=None, data_layout=None,
@@ -1417,6 +1423,7 @@ class Stream(AsyncStream, Gpu.Stream):
     def fill_region(self, destination, pattern, extent, layout=None):
         """Fills a region of up to three dimensions with a repeated pattern: see fill() and
         copy_region()."""
+        check_destination(destination)
         return Gpu.Stream.fill_region(self, memory_of(destination), to_layout(layout),
                                       to_extent(extent), to_pattern(pattern))
 

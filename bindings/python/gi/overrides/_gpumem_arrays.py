@@ -119,7 +119,8 @@ def _locate(array, stream=None, name="memory"):
         raise ValueError(f"an array of shape {array.shape} and strides {array.strides} is not "
                          "contiguous: its bytes are not one range of the memory")
     if is_ours:
-        return _check_memory(array), array.offset, array.nbytes
+        memory = array.memory if name in ("destination", "source") else _check_memory(array)
+        return memory, array.offset, array.nbytes
     offset = array.__array_interface__["data"][0] - ctypes.addressof(exported)
     return exported._memory, offset, array.nbytes
 
@@ -158,7 +159,8 @@ def memory_of(array):
 def to_range(value, offset, size=None, stream=None, name="memory"):
     """Returns (memory, offset, size) for a range of memory or of an array over memory. Without a
     size, the range reaches to the end. With a stream, also accepts CUDA arrays of other
-    libraries. name is the argument, for errors of such an array."""
+    libraries. name is the argument, for errors of such an array. The memory of a "source" or a
+    "destination" is None for a Gpu.Array without elements."""
     if type(offset) is not int:
         offset = to_index(offset, "offset")
     if size is not None and type(size) is not int:

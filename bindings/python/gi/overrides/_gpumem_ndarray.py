@@ -237,11 +237,22 @@ def _source(context, allocator):
 
 
 def _to_element(value, dtype):
-    """Returns the bytes of a value as an element."""
+    """Returns the bytes of a value as an element. Bytes are the bytes of an element."""
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value)
     import numpy
     if dtype.kind != Gpu.DTypeKind.BFLOAT:
         return numpy.asarray(value, dtype.numpy()).tobytes()
     return to_bfloat(value).tobytes()
+
+
+def _broadcast(data, shape):
+    import numpy
+    try:
+        return numpy.broadcast_to(data, shape)
+    except ValueError:
+        raise ValueError(f"data of shape {data.shape} cannot be written to an array of shape "
+                         f"{shape}") from None
 
 
 def _to_index(value):
@@ -322,8 +333,11 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
 
     @classmethod
     def full(cls, context, shape, value, dtype=None, order="C", allocator=None, stream=None):
-        """Creates an array whose elements all have the same value."""
+        """Creates an array whose elements all have the same value, see fill(). Bytes need a
+        dtype."""
         import numpy
+        if dtype is None and isinstance(value, (bytes, bytearray)):
+            raise TypeError(f"{value!r} needs a dtype: bytes are the bytes of an element")
         dtype = to_dtype(numpy.asarray(value).dtype if dtype is None else dtype)
         return Gpu.Array.new_filled(*_source(context, allocator), stream, dtype, _to_shape(shape),
                                     _to_order(order), to_glib_bytes(_to_element(value, dtype)))
@@ -378,7 +392,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
             import numpy
             array = numpy.asarray(data)
             if array.shape != self.shape:
-                array = numpy.broadcast_to(array, self.shape)
+                array = _broadcast(array, self.shape)
             if array.dtype is not self.dtype and to_dtype(array.dtype) != self.get_dtype():
                 raise TypeError(f"elements of type {array.dtype} cannot be written to an array of "
                                 f"{self.get_dtype().name}: convert them first")
@@ -440,8 +454,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     def fill(self, value, stream=None):
         """Sets all elements to a value. Bytes are used as the bytes of an element; any other value
         is converted."""
-        if not isinstance(value, bytes):
-            value = _to_element(value, self.get_dtype())
+        value = _to_element(value, self.get_dtype())
         on = get_stream(stream, self.context)
         Gpu.Stream.fill_array(on, self, to_glib_bytes(value))
         if stream is None:
