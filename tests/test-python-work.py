@@ -371,6 +371,97 @@ def test_interrupt(fixture):
     equal(array_target, b"\7" * 64)
 
 
+def check_interrupts(fixture, make_waits):
+    """Checks that each call that make_waits(stream) yields ends with KeyboardInterrupt while the
+    stream is blocked."""
+    need(fixture, Gpu.Capabilities.USER_EVENTS)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream)
+    try:
+        for name, wait in make_waits(stream):
+            seconds = interrupt(wait)
+            print(f"# {fixture.device.id}: {name} ended after {seconds * 1e3:.0f} ms")
+            assert seconds < 1, f"{name} took {seconds} s"
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        gate.complete()
+    fixture.context.synchronize()
+
+
+def test_interrupt_arrays(fixture):
+    """Transfers of arrays behind pending work end with KeyboardInterrupt, and are done later."""
+    need_numpy()
+    context = fixture.context
+    source = Gpu.Array.zeros(context, (4, 8), "float32")
+    written = [Gpu.Array.zeros(context, (4, 8), "float32") for _ in range(6)]
+    target, data = np.zeros((4, 8), "float32"), np.arange(32, dtype="float32").reshape(4, 8)
+    columns = np.asfortranarray(data)
+
+    def waits(stream):
+        for array in [source] + written:
+            array.fill(7, stream)
+        yield "to_numpy", source.to_numpy
+        yield "to_numpy of a view", source[:, 1:3].to_numpy
+        yield "to_numpy on the stream", lambda: source.to_numpy(stream)
+        yield "read_into", lambda: source.read_into(target)
+        yield "write", lambda: written[0].write(data)
+        yield "copy_to_device", lambda: written[1].copy_to_device(data)
+        yield "write of columns", lambda: written[2].write(columns)
+        yield "write of an array", lambda: written[3].write(source)
+        yield "assignment", lambda: written[4].__setitem__(slice(1, 3), data[1:3])
+        yield "fill", lambda: written[5].fill(np.float32(3))
+        yield "copy", source.copy
+        yield "item", lambda: source[0, 0].item()
+
+    check_interrupts(fixture, waits)
+    equal(target.tolist(), np.full_like(data, 7).tolist())
+    part = np.full_like(data, 7)
+    part[1:3] = data[1:3]
+    for array, expected in zip(written, (data, data, data, np.full_like(data, 7), part,
+                                         np.full_like(data, 3))):
+        equal(array.to_numpy().tolist(), expected.tolist())
+
+
+def test_interrupt_images(fixture):
+    need(fixture, Gpu.Capabilities.IMAGES)
+    pixels = bytes(range(64))
+    image, other = (Gpu.Image(fixture.context, "rgba-unorm8", (4, 4)) for _ in range(2))
+    image.write(pixels)
+    target = bytearray(64)
+
+    def waits(stream):
+        for one in image, other:
+            stream.fill_image(one, (1.0, 0.0, 0.0, 1.0))
+        yield "Image.read_into", lambda: image.read_into(target)
+        yield "Image.read", image.read
+        yield "Image.write", lambda: other.write(pixels)
+        yield "Image.map", lambda: image.map(Gpu.MapFlags.READ)
+
+    check_interrupts(fixture, waits)
+    equal(bytes(target), b"\xff\0\0\xff" * 16)
+    equal(bytes(other.read()), pixels)
+
+
+def test_interrupt_svm(fixture):
+    """The map of unfinished memory ends with KeyboardInterrupt, and the memory can be mapped
+    later."""
+    need(fixture, Gpu.Capabilities.SVM_COARSE)
+    svm, buffer = Gpu.Svm(fixture.context, 64), fixture.buffer(64)
+
+    def waits(stream):
+        stream.fill(svm, 5)
+        stream.fill(buffer, 6)
+        yield "Svm.map", lambda: svm.map(Gpu.MapFlags.READ)
+        yield "Buffer.map", lambda: buffer.map(Gpu.MapFlags.READ)
+        yield "Buffer.map on the stream", lambda: buffer.map(Gpu.MapFlags.READ, stream=stream)
+
+    check_interrupts(fixture, waits)
+    for memory, value in (svm, 5), (buffer, 6):
+        with memory.map(Gpu.MapFlags.READ) as mapping:
+            equal(bytes(mapping.view()), bytes([value]) * 64)
+
+
 def test_wait_of_failed(fixture):
     """The library waits in short intervals to detect Ctrl-C. Such a series of waits reports a
     failure in the same way as a single wait, on any thread."""
