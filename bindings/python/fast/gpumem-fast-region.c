@@ -31,6 +31,31 @@ get_stream (PyObject *self)
   return (GpuStream *) ((PyGObject *) self)->obj;
 }
 
+/* The arguments that copies and writes of regions share. */
+typedef struct
+{
+  GpuMemory       *destination;
+  GpuExtent        extent;
+  const GpuLayout *to;              /* NULL for no gaps */
+  const GpuLayout *from;
+  GpuLayout        to_storage;
+  GpuLayout        from_storage;
+} Region;
+
+/* Parses all arguments, and converts all but the second. Returns FALSE for arguments that only the
+ * overrides handle. */
+static gboolean
+parse_region (const GpuFastCall  *call,
+              PyObject          **values,
+              Region             *region)
+{
+  return gpu_fast_parse (call, values)
+         && (region->destination = gpu_fast_peek (values[0], gpu_fast_types.memory)) != NULL
+         && gpu_fast_to_extent (values[2], &region->extent)
+         && gpu_fast_to_layout (values[3], N_LAYOUT, &region->to_storage, &region->to)
+         && gpu_fast_to_layout (values[4], N_LAYOUT, &region->from_storage, &region->from);
+}
+
 static PyObject *
 stream_copy_region (PyObject         *self,
                     PyObject *const  *args,
@@ -39,24 +64,18 @@ stream_copy_region (PyObject         *self,
 {
   const GpuFastCall call = { &copy_method, self, args, n_args, names };
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
-  const GpuLayout *to, *from;
-  GpuLayout to_storage, from_storage;
-  GpuMemory *destination, *source;
-  GpuExtent extent;
+  GpuMemory *source;
+  Region region;
   GError *error = NULL;
   gboolean success;
 
-  if (!gpu_fast_parse (&call, values)
-      || (destination = gpu_fast_peek (values[0], gpu_fast_types.memory)) == NULL
-      || (source = gpu_fast_peek (values[1], gpu_fast_types.memory)) == NULL
-      || !gpu_fast_to_extent (values[2], &extent)
-      || !gpu_fast_to_layout (values[3], N_LAYOUT, &to_storage, &to)
-      || !gpu_fast_to_layout (values[4], N_LAYOUT, &from_storage, &from))
+  if (!parse_region (&call, values, &region)
+      || (source = gpu_fast_peek (values[1], gpu_fast_types.memory)) == NULL)
     return gpu_fast_pass_on (&call);
 
   Py_BEGIN_ALLOW_THREADS
-  success = gpu_stream_copy_region (get_stream (self), destination, to, source, from, &extent,
-                                    &error);
+  success = gpu_stream_copy_region (get_stream (self), region.destination, region.to, source,
+                                    region.from, &region.extent, &error);
   Py_END_ALLOW_THREADS
 
   return gpu_fast_finish (success, error);
@@ -73,24 +92,16 @@ stream_write_region (PyObject         *self,
   const GpuFastCall call = { &write_method, self, args, n_args, names };
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
   g_autoptr (GBytes) bytes = NULL;
-  const GpuLayout *to, *from;
-  GpuLayout to_storage, from_storage;
-  GpuMemory *destination;
-  GpuExtent extent;
+  Region region;
   GError *error = NULL;
   gboolean success;
 
-  if (!gpu_fast_parse (&call, values)
-      || (destination = gpu_fast_peek (values[0], gpu_fast_types.memory)) == NULL
-      || !gpu_fast_to_extent (values[2], &extent)
-      || !gpu_fast_to_layout (values[3], N_LAYOUT, &to_storage, &to)
-      || !gpu_fast_to_layout (values[4], N_LAYOUT, &from_storage, &from)
-      || (bytes = gpu_fast_copy_data (values[1])) == NULL)
+  if (!parse_region (&call, values, &region) || (bytes = gpu_fast_copy_data (values[1])) == NULL)
     return gpu_fast_pass_on (&call);
 
   Py_BEGIN_ALLOW_THREADS
-  success = gpu_stream_write_region (get_stream (self), destination, to, bytes, from, &extent,
-                                     &error);
+  success = gpu_stream_write_region (get_stream (self), region.destination, region.to, bytes,
+                                     region.from, &region.extent, &error);
   Py_END_ALLOW_THREADS
 
   return gpu_fast_finish (success, error);
