@@ -265,6 +265,7 @@ gpu_event_class_init (GpuEventClass *klass)
    *
    * Since: 0.1
    */
+  /* Not construct-only: GObject would set the property to NULL for each recorded event. */
   props[PROP_CONTEXT] =
     g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT,
                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS);
