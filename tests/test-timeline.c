@@ -487,6 +487,90 @@ timeline_user_event (TestFixture *fixture)
   g_cond_clear (&result.cond);
 }
 
+/* --- maps and released memory --------------------------------------------------------------- */
+
+/* Maps @buffer, whose bytes are 1, and returns how many fences the map adds. */
+static guint
+count_map_fences (GpuStream *stream, GpuBuffer *buffer)
+{
+  guint8 expected[SIZE];
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  guint n;
+
+  memset (expected, 1, SIZE);
+  fill (stream, buffer);
+  test_synchronize (stream);
+  g_assert_cmpuint (n_fences (timeline_of (stream)), ==, 0);
+  mapping = gpu_stream_map (stream, GPU_MEMORY (buffer), GPU_MAP_FLAGS_READ, 0, SIZE, &error);
+  g_assert_no_error (error);
+  n = n_fences (timeline_of (stream));
+  test_synchronize (stream);
+  test_assert_mem (gpu_mapping_get_data (mapping), expected, SIZE);
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+  test_synchronize (stream);
+  return n;
+}
+
+/* The event of a map is the fence for which the caller waits, so the wait records no other. A stream
+ * whose driver waits without fences adds none, and neither does a stream that keeps the event of
+ * each command for the profile. */
+static void
+timeline_map_keeps_fence (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuStream) profiled = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) other = NULL;
+  gboolean waits_without;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  buffer = test_buffer (fixture, SIZE);
+  waits_without = timeline_of (stream)->context->backend->stream->finish_reports_failure;
+  g_assert_cmpuint (count_map_fences (stream, buffer), ==, waits_without ? 0 : 1);
+  if (!test_has (fixture, GPU_CAPABILITIES_PROFILING))
+    return;
+  profiled = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  other = test_buffer (fixture, SIZE);
+  g_assert_cmpuint (count_map_fences (profiled, other), ==, 0);
+}
+
+/* The last release of memory frees it at once if the device has completed its uses, even if no
+ * thread has waited for them. It does not free memory that pending work reads. */
+static void
+timeline_retires_completed (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GBytes) got = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  GpuTimeline *timeline = timeline_of (stream);
+  GpuBuffer *source;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS)
+      || timeline->context->backend->stream->set_capture_rule != NULL)
+    return;
+  fill (stream, buffer);
+  while (!_gpu_timeline_try_retire (timeline, timeline->submitted))
+    g_usleep (1000);
+  g_assert_cmpuint (timeline->completed, ==, timeline->submitted);
+
+  source = test_buffer_from (fixture, bytes);
+  gate = test_gate (fixture, stream);
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (source), 0, SIZE,
+                                   &error), error);
+  g_assert_false (_gpu_timeline_try_retire (timeline, timeline->submitted));
+  g_object_unref (source);
+  test_open (gate);
+  got = gpu_buffer_read_bytes (buffer, stream, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_bytes (got, bytes);
+}
+
 /* --- calls of the driver --------------------------------------------------------------------- */
 
 static void
@@ -744,6 +828,8 @@ main (int argc, char **argv)
   test_add ("keeps-bytes", timeline_keeps_bytes);
   test_add ("notifies", timeline_notifies);
   test_add ("user-event", timeline_user_event);
+  test_add ("map-keeps-fence", timeline_map_keeps_fence);
+  test_add ("retires-completed", timeline_retires_completed);
   test_add ("driver-calls", timeline_run_driver_calls);
   test_add ("device-lost", timeline_run_device_lost);
 #ifdef HAVE_CUDA
