@@ -512,9 +512,9 @@ count_map_fences (GpuStream *stream, GpuBuffer *buffer)
   return n;
 }
 
-/* The event of a map is the fence for which the caller waits, so the wait records no other. A stream
- * whose driver waits without fences adds none, and neither does a stream that keeps the event of
- * each command for the profile. */
+/* The event of a map is the fence for which the caller waits, so the wait records no other. A
+ * stream whose driver waits without fences adds none, and neither does a stream that keeps the
+ * event of each command for the profile. */
 static void
 timeline_map_keeps_fence (TestFixture *fixture)
 {
