@@ -1001,6 +1001,31 @@ test_grown_for_heap (Fixture       *fixture,
   _gpu_pool_release (_gpu_pool_lend (heap, node, &request, TRUE), NULL);
 }
 
+/* The heap of a thread grows by room for 16 requests at once. Smaller ranges would end in free
+ * parts that few requests fit in. */
+static void
+test_room_for_requests (Fixture       *fixture,
+                        gconstpointer  data)
+{
+  GpuMemoryBlock *first = take (fixture, MIB, fixture->a);      /* the thread gets its heap */
+  GpuMemoryBlock *blocks[16];
+  guint64 n_growths = get_stats (fixture).n_growths;
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = take (fixture, MIB, fixture->a);
+
+  if ((GPOINTER_TO_UINT (data) & THREAD_HEAPS) != 0)
+    {
+      g_assert_cmpuint (get_stats (fixture).n_growths, ==, n_growths + 1);
+      for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+        g_assert_true (gpu_pool_node_heap (blocks[i]) == gpu_pool_node_heap (blocks[0]));
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    give (fixture, blocks[i], fixture->a);
+  give (fixture, first, fixture->a);
+}
+
 static guint n_failures;
 
 static gboolean
@@ -1343,6 +1368,7 @@ main (int   argc,
   add ("many-loans", G_N_ELEMENTS (kinds), test_many_loans);
   add ("counts", G_N_ELEMENTS (kinds), test_counts);
   add ("grown-for-heap", G_N_ELEMENTS (kinds), test_grown_for_heap);
+  add ("room-for-requests", G_N_ELEMENTS (kinds), test_room_for_requests);
   add ("refused-early", G_N_ELEMENTS (kinds), test_refused_early);
   add ("new-limits", G_N_ELEMENTS (kinds), test_new_limits);
   add ("threads", G_N_ELEMENTS (kinds), test_threads);

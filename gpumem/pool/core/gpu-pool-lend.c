@@ -132,7 +132,7 @@ GpuPoolNode *
 _gpu_pool_take_lendable (GpuPool              *from,
                          const GpuPoolRequest *request)
 {
-  guint32 units = __atomic_load_n (&from->pool->lent_units, __ATOMIC_RELAXED);
+  guint32 units = _gpu_pool_get_lent_units (from->pool, request);
   GpuPoolNode *node;
 
   _gpu_pool_lock (&from->lock);

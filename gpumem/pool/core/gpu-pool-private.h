@@ -80,7 +80,7 @@ struct _GpuPool
   guint             unit_shift;
   guint32           cached_units;   /* atomic: size of the largest block that caches accept */
   guint32           cache_budget;   /* atomic: maximum size of a thread cache */
-  guint32           lent_units;     /* atomic: size of the ranges that threads borrow */
+  guint32           lent_units;     /* atomic: least usual size of ranges that threads borrow */
   gboolean          is_holding;     /* atomic */
   GThread          *grower;         /* atomic: owner of growth_lock, or NULL */
   guint             n_inside;       /* threads that are releasing excess memory or closing the pool;
@@ -441,5 +441,8 @@ gboolean      _gpu_pool_lock_growth       (GpuPool              *pool);
  * was locked. */
 void          _gpu_pool_unlock_growth     (GpuPool              *pool);
 void          _gpu_pool_set_cache_limits  (GpuPool              *pool);
+/* Returns the usual size of the range that a heap borrows to serve @request. */
+guint32       _gpu_pool_get_lent_units    (GpuPool              *pool,
+                                           const GpuPoolRequest *request);
 
 G_END_DECLS

@@ -8,8 +8,9 @@
 
 #define MAX_ATTEMPTS 3
 /* The heap of a thread gets new memory, instead of memory of other heaps, while at most
- * 1/EARLY_GROWTH of the peak of used bytes, or one range for each heap, is unused. */
+ * 1/EARLY_GROWTH of the peak of used bytes, or EARLY_RANGES ranges for each heap, are unused. */
 #define EARLY_GROWTH 8
+#define EARLY_RANGES 2
 
 static GpuPoolNode *
 poll_and_serve (GpuPool              *pool,
@@ -139,7 +140,8 @@ may_grow_early (GpuPool *pool,
   managed = pool->stats.managed_bytes;
   _gpu_pool_unlock (&pool->lock);
 
-  return managed + bytes <= used + MAX (used / EARLY_GROWTH, gpu_pool_n_heaps (pool) * bytes);
+  return managed + bytes
+         <= used + MAX (used / EARLY_GROWTH, EARLY_RANGES * gpu_pool_n_heaps (pool) * bytes);
 }
 
 GpuPoolNode *
@@ -156,7 +158,7 @@ _gpu_pool_grow_early (GpuPool              *pool,
     return NULL;
 
   lent.is_lent = TRUE;
-  lent.units = __atomic_load_n (&pool->lent_units, __ATOMIC_RELAXED);
+  lent.units = _gpu_pool_get_lent_units (pool, request);
   lent.size = gpu_pool_bytes (pool, lent.units);
   if (!may_grow_early (pool, lent.size) || !_gpu_pool_lock_growth (pool))
     return NULL;

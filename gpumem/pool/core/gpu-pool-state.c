@@ -14,9 +14,11 @@
 /* In a pool with a limit or a release threshold, a thread caches at most 1/LIMIT_DIVISOR of it. */
 #define LIMIT_DIVISOR 64
 /* The size of the ranges that the pool lends to the heaps of threads, in bytes: each heap gets
- * 1/CACHE_DIVISOR of its share of the managed bytes at once. */
+ * 1/CACHE_DIVISOR of its share of the managed bytes at once, or enough for LENT_REQUESTS requests
+ * of the size that needs the range. */
 #define MIN_LENT      (4 * 1024 * 1024)
 #define MAX_LENT      (32 * 1024 * 1024)
+#define LENT_REQUESTS 16
 /* The maximum size of a small block in bytes. */
 #define SMALL_BYTES   (256 * 1024)
 
@@ -53,6 +55,16 @@ _gpu_pool_set_cache_limits (GpuPool *pool)
 
   __atomic_store_n (&pool->cached_units, units, __ATOMIC_RELAXED);
   __atomic_store_n (&pool->cache_budget, budget >> pool->unit_shift, __ATOMIC_RELAXED);
+}
+
+guint32
+_gpu_pool_get_lent_units (GpuPool              *pool,
+                          const GpuPoolRequest *request)
+{
+  const guint64 most = MAX_LENT >> pool->unit_shift;
+
+  return MAX (__atomic_load_n (&pool->lent_units, __ATOMIC_RELAXED),
+              MIN ((guint64) LENT_REQUESTS * request->units, most));
 }
 
 void
