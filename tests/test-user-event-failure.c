@@ -167,26 +167,121 @@ failure_many_events (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
 
-  for (guint i = 0; i < 120; i++)
+  for (guint i = 0; i < 200; i++)
     {
       g_ptr_array_add (events, test_gate (fixture, a));
-      fill (a, i < 119 ? buffer : last, i);
-      fill (b, i < 119 ? buffer : last, i + 1);
+      fill (a, i < 199 ? buffer : last, i);
+      fill (b, i < 199 ? buffer : last, i + 1);
     }
 
-  for (guint i = 0; i < 119; i++)
+  for (guint i = 0; i < 199; i++)
     test_open (events->pdata[i]);
 
   content = test_content (buffer);
-  test_assert_value (g_bytes_get_data (content, NULL), 119, SIZE);
+  test_assert_value (g_bytes_get_data (content, NULL), 199, SIZE);
 
-  fail (events->pdata[119], "the last event");
+  fail (events->pdata[199], "the last event");
   g_assert_false (gpu_stream_synchronize (a, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "the last event");
   g_clear_error (&error);
   g_assert_false (gpu_stream_synchronize (b, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "the last event");
-  g_assert_cmpint (g_get_monotonic_time () - start, <, 10 * G_USEC_PER_SEC);
+  g_assert_cmpint (g_get_monotonic_time () - start, <, TEST_DEADLINE * G_USEC_PER_SEC);
+}
+
+/* Waits for @event, which fails because of E1 or E2. */
+static void
+assert_named (GpuEvent *event)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_event_wait (event, NULL, &error));
+  g_assert_true (g_error_matches (error, GPU_ERROR, GPU_ERROR_FAILED));
+  g_assert_true (strstr (error->message, "E1") != NULL || strstr (error->message, "E2") != NULL);
+}
+
+/* Stream A waits for two events. The first event fails, so the work behind both ends while the
+ * second event is pending. Before that, stream A waits for the second event again. The work behind
+ * this wait, and that of a stream that waits for it, fails with the second event at the latest, and
+ * the error names the event. */
+static void
+failure_waited_again (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) b = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) other = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) first = NULL, second = NULL, early = NULL, late = NULL, last = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  first = test_gate (fixture, a);
+  fill (a, buffer, 2);
+  second = test_gate (fixture, a);
+  fill (a, buffer, 3);
+  early = test_record (a);
+  g_assert_cmpint (gpu_event_query (early, NULL), ==, GPU_EVENT_STATUS_PENDING);
+
+  fail (first, "E1");
+  test_assert_ok (gpu_stream_wait_event (a, second, &error), error);
+  fill (a, other, 4);
+  late = test_record (a);
+  assert_named (early);
+
+  if (gpu_stream_wait_event (b, late, NULL))
+    {
+      fill (b, buffer, 5);
+      last = test_record (b);
+    }
+
+  fail (second, "E2");
+  assert_named (late);
+  if (last != NULL)
+    assert_named (last);
+}
+
+/* Stream A writes behind one event, and again behind a second one, which fails first. Stream B must
+ * wait for both writes. Then the first event fails: stream B reports an event that has failed. On
+ * drivers that still know that the second write had ended, it reports the first event. */
+static void
+failure_earlier_cause (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) b = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) other = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) first = NULL, second = NULL, one = NULL, two = NULL, done = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  first = test_gate (fixture, a);
+  fill (a, other, 2);
+  one = test_record (a);
+  g_assert_cmpint (gpu_event_query (one, NULL), ==, GPU_EVENT_STATUS_PENDING);
+  second = test_gate (fixture, a);
+  fill (a, buffer, 3);
+  two = test_record (a);
+  g_assert_cmpint (gpu_event_query (two, NULL), ==, GPU_EVENT_STATUS_PENDING);
+
+  fail (second, "E2");
+  g_usleep (50000);                     /* PoCL fails the work on another thread */
+  fill (b, buffer, 4);
+  done = test_record (b);
+  g_assert_false (gpu_event_wait_timeout (done, 20000, NULL, &error));
+  g_clear_error (&error);
+  fail (first, "E1");
+
+  if (test_is_pocl (fixture))
+    {
+      g_assert_false (gpu_event_wait (done, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "E1");
+    }
+  else
+    assert_named (done);
 }
 
 /* Work submitted after the failure also counts as failed until a wait has reported the failure,
@@ -800,6 +895,8 @@ main (int argc, char **argv)
   test_add ("later-writer-out-of-order", failure_later_writer_out_of_order);
   test_add ("earlier-use", failure_earlier_use);
   test_add ("many-events", failure_many_events);
+  test_add ("waited-again", failure_waited_again);
+  test_add ("earlier-cause", failure_earlier_cause);
   test_add ("work-after-failure", failure_work_after_failure);
   test_add ("every-point", failure_every_point);
   test_add ("blocked-call", failure_blocked_call);

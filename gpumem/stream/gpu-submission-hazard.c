@@ -58,21 +58,42 @@ append_wait_locked (GpuSubmitter *s,
   s->may_fail = s->may_fail || user_events != NULL;
 }
 
+static gboolean
+has_failed_event (GPtrArray *user_events)
+{
+  for (guint i = 0; i < user_events->len; i++)
+    {
+      if (_gpu_user_event_query (user_events->pdata[i], NULL) == GPU_EVENT_STATUS_FAILED)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
 /* If a user event fails, @fence may complete before earlier work has completed, so the stream must
- * also wait for the earlier fences. The events that may fail these are among @user_events, those
- * that may fail @fence. */
+ * also wait for the earlier fences. Each user event that may fail an earlier fence may also fail
+ * @fence, so it is in @user_events, the list of @fence. While no event has failed, the waits share
+ * this list. After a failure, a list for each fence shows which fences the event has failed. */
 static void
 add_unordered_locked (GpuSubmitter *s,
                       GpuTimeline  *timeline,
                       GpuFence     *fence,
                       GPtrArray    *user_events)
 {
+  const gboolean is_shared = !has_failed_event (user_events);
+
   for (GList *l = timeline->fences.head; l != NULL; l = l->next)
     {
       GpuFence *earlier = l->data;
+      g_autoptr (GPtrArray) own = NULL;
 
-      if (earlier->seq < fence->seq && !has_fence (s, earlier))
-        append_wait_locked (s, timeline, earlier, user_events, FALSE);
+      if (earlier->seq >= fence->seq || has_fence (s, earlier))
+        continue;
+
+      if (!is_shared)
+        own = _gpu_timeline_list_user_events_locked (timeline, earlier->seq);
+
+      append_wait_locked (s, timeline, earlier, is_shared ? user_events : own, FALSE);
     }
 }
 
@@ -482,8 +503,9 @@ waits_for_users (GpuSubmitter *s)
   return s->user_wait != NULL;
 }
 
-/* Records that the user events of the waits may fail the work of @timeline. Waits for fences of one
- * stream share a list of events: only events of it that have failed differ from fence to fence. */
+/* Records that the user events of the waits may fail the work of @timeline. Waits that share a list
+ * of pending events need one record. If an event of the list has failed in the meantime, the record
+ * depends on the fence. */
 static void
 inherit_user_events_locked (GpuSubmitter *s,
                             GpuTimeline  *timeline)

@@ -27,6 +27,8 @@ typedef struct
 typedef struct
 {
   guint64       seq;
+  guint64       last;               /* the last point that would have added the same wait again; 0
+                                     * if there is none */
   guint64       until;              /* the points from seq up to this one fail with the event; 0 if
                                      * the event is not known to have failed, so that all later
                                      * points depend on it */
@@ -286,6 +288,7 @@ GPtrArray *
 _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                        guint64      seq)
 {
+  g_autoptr (GHashTable) seen = NULL;
   GPtrArray *events = NULL;
 
   for (guint i = 0; i < timeline->user_waits->len; i++)
@@ -297,10 +300,12 @@ _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
         continue;
 
       if (events == NULL)
-        events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
+        {
+          events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
+          seen = g_hash_table_new (NULL, NULL);
+        }
 
-      /* Only events that had failed when the wait was added can occur twice. */
-      if (wait->fence == NULL || !g_ptr_array_find (events, wait->event, NULL))
+      if (g_hash_table_add (seen, wait->event))
         g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
     }
 
@@ -411,7 +416,7 @@ _gpu_timeline_list_unordered_locked (GpuTimeline *timeline,
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
       if (is_unordered (wait))
-        seq = MAX (seq, wait->seq);
+        seq = MAX (seq, MAX (wait->seq, wait->last));
     }
 
   for (GList *l = timeline->fences.head; l != NULL; l = l->next)
@@ -446,17 +451,22 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
                                 GpuFence     *fence)
 {
   gboolean failed = _gpu_user_event_query (event, NULL) == GPU_EVENT_STATUS_FAILED;
-  GpuUserWait *wait;
+  GpuUserWait *wait = failed ? NULL : g_hash_table_lookup (timeline->user_events, event);
 
   /* All later points already depend on the event. */
-  if (!failed && !g_hash_table_add (timeline->user_events, event))
-    return TRUE;
+  if (wait != NULL)
+    {
+      wait->last = seq;
+      return TRUE;
+    }
 
   wait = g_new0 (GpuUserWait, 1);
   wait->seq = seq;
   wait->event = _gpu_user_event_ref (event);
 
-  if (failed)
+  if (!failed)
+    g_hash_table_insert (timeline->user_events, event, wait);
+  else
     timeline->is_unordered = TRUE;
 
   if (failed && fence != NULL)
@@ -490,6 +500,16 @@ has_failed (GpuTimeline  *timeline,
          && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
 }
 
+/* Returns whether points after @seq wait for the event of @wait themselves. Earlier points can end
+ * while the event is pending, if another event fails them. */
+static gboolean
+is_renewed (const GpuUserWait *wait,
+            guint64            seq)
+{
+  return wait->last > seq
+         && _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_PENDING;
+}
+
 /* Replaces the error of the driver by the error of the user event. For work that is ordered after a
  * failed user event, drivers report a failure without this cause, or no failure. */
 void
@@ -501,13 +521,22 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
 {
   GPtrArray *waits = timeline->user_waits;
   gboolean failed = FALSE;
+  guint n_kept = 0;
 
-  while (waits->len > 0 && ((GpuUserWait *) waits->pdata[0])->seq <= seq)
+  while (n_kept < waits->len && ((GpuUserWait *) waits->pdata[n_kept])->seq <= seq)
     {
-      GpuUserWait *wait = g_ptr_array_steal_index (waits, 0);
+      GpuUserWait *wait = waits->pdata[n_kept];
       g_autoptr (GError) cause = NULL;
 
-      if (wait->fence == NULL)
+      if (is_renewed (wait, seq))
+        {
+          wait->seq = seq + 1;
+          n_kept++;
+          continue;
+        }
+
+      g_ptr_array_steal_index (waits, n_kept);
+      if (g_hash_table_lookup (timeline->user_events, wait->event) == wait)
         g_hash_table_remove (timeline->user_events, wait->event);
 
       if (has_failed (timeline, wait, &cause))

@@ -127,7 +127,7 @@ struct _GpuTimeline
                                      * dropped */
   GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
-  GHashTable       *user_events;    /* set of the GpuUserEvents in user_waits whose waits were added
+  GHashTable       *user_events;    /* GpuUserEvent to the GpuUserWait in user_waits that was added
                                      * before the event failed */
   guint             n_events_failed; /* value of _gpu_user_events_failed when user_waits were last
                                       * searched for failed events */
