@@ -10,7 +10,7 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 #include "opencl-layer/gpumem-layer.h"
-#include "test-util.h"
+#include "test-allocator-util.h"
 
 #ifdef HAVE_CUDA
 #include "cuda-driver/cuda-driver.h"
@@ -537,8 +537,9 @@ timeline_map_keeps_fence (TestFixture *fixture)
   g_assert_cmpuint (count_map_fences (profiled, other), ==, 0);
 }
 
-/* The last release of memory frees it at once if the device has completed its uses, even if no
- * thread has waited for them. It does not free memory that pending work reads. */
+/* Points that the device has completed are retired without a wait, as the last release of memory
+ * does before it frees the memory. Pending points are not, so memory that pending work reads
+ * remains. */
 static void
 timeline_retires_completed (TestFixture *fixture)
 {
@@ -555,8 +556,7 @@ timeline_retires_completed (TestFixture *fixture)
       || timeline->context->backend->stream->set_capture_rule != NULL)
     return;
   fill (stream, buffer);
-  while (!_gpu_timeline_try_retire (timeline, timeline->submitted))
-    g_usleep (1000);
+  test_poll (_gpu_timeline_try_retire (timeline, timeline->submitted));
   g_assert_cmpuint (timeline->completed, ==, timeline->submitted);
 
   source = test_buffer_from (fixture, bytes);

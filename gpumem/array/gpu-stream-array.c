@@ -415,6 +415,10 @@ _gpu_array_copy_to (GpuArray     *array,
  * @stream. Copies between back ends or OpenCL contexts may block under the same conditions as
  * gpu_stream_copy(), and fail with its errors.
  *
+ * Copies by a kernel, and copies between back ends or OpenCL contexts, use all bytes from the first
+ * element to the last. They fail with %GPU_ERROR_BUSY even if only bytes between elements are
+ * mapped.
+ *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types differ, if @source cannot
  *   be broadcast to the shape of @destination, or if elements of @destination, or of an array that
  *   it views, overlap each other;

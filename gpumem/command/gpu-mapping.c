@@ -61,8 +61,9 @@ typedef struct
  * %GPU_ERROR_BUSY, and the range cannot be mapped again. While a range is mapped for reading, only
  * work that writes the range fails, and the range can be mapped again for reading. The range of an
  * image region extends from the first texel of the region to the last, and includes all texels
- * between them, even texels outside the region. Work that fails for this reason changes nothing.
- * These checks do not apply to memory with %GPU_MEMORY_FLAGS_UNTRACKED.
+ * between them, even texels outside the region. Work that fails for this reason changes nothing,
+ * unless another thread maps the range during the call. These checks do not apply to memory with
+ * %GPU_MEMORY_FLAGS_UNTRACKED.
  *
  * All methods may be called from any thread.
  *
