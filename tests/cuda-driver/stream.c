@@ -155,6 +155,7 @@ stream_leave (Stream *stream)
   g_clear_pointer (&stream->before, g_hash_table_unref);
   if (!context->object.dead)
     g_ptr_array_remove_fast (context->streams, stream);
+  object_kill (stream);
 }
 
 static void *
@@ -318,7 +319,7 @@ stream_end (Stream *stream)
 {
   see_frees (stream);
   managed_forget (stream);
-  object_kill (stream);
+  stream->object.dead = TRUE;           /* stream_leave() frees it: its thread still uses it */
   stream->ends = TRUE;
   if (stream->has_thread)
     pthread_cond_signal (&stream->wake);
