@@ -1121,6 +1121,81 @@ pool_unique_sizes (TestFixture *fixture)
   g_assert_cmpuint (managed, <=, 64 << 20);
 }
 
+static GpuMemoryPool *
+ref_pool (GpuBuffer *buffer)
+{
+  GpuMemoryPool *pool;
+
+  g_object_get (buffer, "pool", &pool, NULL);
+
+  return pool;
+}
+
+static void
+assert_pool (GpuBuffer *buffer, GpuMemoryPool *expected)
+{
+  g_autoptr (GpuMemoryPool) pool = ref_pool (buffer);
+
+  g_assert_true (pool == expected);
+}
+
+static gpointer
+release_later (gpointer data)
+{
+  g_usleep (g_random_int_range (0, 100));
+  gpu_memory_release (data);
+
+  return NULL;
+}
+
+static void
+check_property (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_pool_take (pool, 8192, NULL);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, 4096, 100, &error);
+
+  g_assert_no_error (error);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  assert_pool (buffer, NULL);
+  assert_pool (slice, pool);
+  gpu_memory_release (GPU_MEMORY (slice));
+  assert_pool (slice, NULL);
+  assert_pool (buffer, NULL);
+  g_clear_object (&buffer);
+  assert_pool (slice, NULL);
+
+  buffer = test_pool_take (pool, 100, fixture->stream);
+  gpu_buffer_spill (buffer, NULL, &error);
+  g_assert_no_error (error);
+  assert_pool (buffer, pool);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  assert_pool (buffer, NULL);
+
+  for (guint i = 0; i < 300; i++)
+    {
+      g_autoptr (GpuBuffer) shared = test_pool_take (pool, 100, NULL);
+      g_autoptr (GpuMemoryPool) owner = pool;
+      GThread *thread = g_thread_new ("test-pool", release_later, shared);
+
+      for (g_object_ref (owner); owner != NULL; owner = ref_pool (shared))
+        {
+          g_assert_true (owner == pool);
+          g_object_unref (owner);
+        }
+
+      g_thread_join (thread);
+    }
+}
+
+/* GpuMemory:pool is NULL once the memory is released, also if another thread releases the memory
+ * at that moment. A slice keeps the pool of its released parent, and spilled memory has a pool. */
+static void
+pool_property (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_property);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -1149,6 +1224,7 @@ main (int argc, char **argv)
   test_add ("close-while-freeing", pool_close_while_freeing);
   test_add ("pool-on-pool", pool_on_pool);
   test_add ("unique-sizes", pool_unique_sizes);
+  test_add ("property", pool_property);
 
   return test_run ();
 }

@@ -548,8 +548,8 @@ def test_free_foreign(fixture):
     svm = []
     if fixture.device.capabilities & Gpu.Capabilities.SVM_COARSE:
         svm = [Gpu.Svm(fixture.context, 64)]
-    equal((buffer.get_property("pool"), part.get_property("pool")), (pool, pool))
-    equal(alone.get_property("pool"), None)
+    equal((buffer.pool, part.pool), (pool, pool))
+    equal(alone.pool, None)
     for memory in [buffer, part, alone, *svm]:
         owner = "no pool" if memory in [alone, *svm] else repr(pool)
         with raises(ValueError, f"{memory!r} is not memory of {other!r}, but of {owner}"):
@@ -559,9 +559,12 @@ def test_free_foreign(fixture):
     for memory in part, buffer:
         pool.free(memory)
         assert memory.released
+        equal(memory.pool, None)
+        for again in pool, other:               # as releasing it again does
+            again.free(memory)
     last = Gpu.MemoryPool(fixture.context, BINS)(64)
     gc.collect()
-    equal(last.get_property("pool"), None)
+    equal(last.pool, None)
 
 
 def test_python_allocator(fixture):

@@ -77,8 +77,25 @@ static GObject *
 ref_pool (GpuMemory *memory)
 {
   GpuStorage *root = memory->storage != NULL ? memory->storage->root : NULL;
+  GObject *(*take_pool) (gpointer core) = NULL;
+  gpointer core = NULL;
 
-  return root != NULL && root->suballocation != NULL ? root->suballocation->ref_pool (root) : NULL;
+  if (root == NULL || root->suballocation == NULL)
+    return NULL;
+
+  /* The pool frees the suballocation when its last user is gone. Until the memory is released,
+   * which takes the lock, it is a user itself. A use here would make a concurrent spill fail. */
+  _gpu_storage_lock (root);
+
+  if (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_RELEASED)
+    {
+      take_pool = root->suballocation->take_pool;
+      core = root->suballocation->ref_core (root);
+    }
+
+  _gpu_storage_unlock (root);
+
+  return core != NULL ? take_pool (core) : NULL;
 }
 
 static void
@@ -270,7 +287,7 @@ install_properties (GObjectClass *object_class)
    * GpuMemory:pool:
    *
    * The #GpuMemoryPool that allocated the memory, or the memory that contains this slice. %NULL for
-   * memory of another allocator, and after the pool was finalized.
+   * memory of another allocator, for released memory, and after the pool was finalized.
    *
    * Since: 0.1
    */

@@ -59,8 +59,11 @@ typedef struct
                                  GpuTimeline *timeline,
                                  GError     **error);
   void            (*unspilled)  (GpuMemory   *memory);
-  /* Returns a new reference to the GpuMemoryPool of @storage, or NULL if the pool was finalized. */
-  GObject        *(*ref_pool)   (GpuStorage  *storage);
+  /* Returns a new reference to the core of the pool. Caller holds the lock of @storage. */
+  gpointer        (*ref_core)   (GpuStorage  *storage);
+  /* Drops a reference to @core. Returns a new reference to its GpuMemoryPool, or NULL if the pool
+   * was finalized. May run code of the program, so the caller holds no lock. */
+  GObject        *(*take_pool)  (gpointer     core);
 } GpuSuballocation;
 
 typedef enum

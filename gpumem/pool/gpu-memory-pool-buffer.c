@@ -371,12 +371,21 @@ unspill (GpuMemory    *memory,
   return TRUE;
 }
 
-static GObject *
-ref_pool (GpuStorage *storage)
+static gpointer
+ref_core (GpuStorage *storage)
 {
-  Pooled *pooled = storage->owner;
+  return _gpu_pool_core_ref (((Pooled *) storage->owner)->core);
+}
 
-  return g_weak_ref_get (pooled->core->owner);
+static GObject *
+take_pool (gpointer data)
+{
+  GpuPoolCore *core = data;
+  GObject *pool = g_weak_ref_get (core->owner);
+
+  _gpu_pool_core_unref (core);
+
+  return pool;
 }
 
 static void
@@ -399,7 +408,8 @@ make_memory (GpuPoolCore *core,
   pooled->suballocation.spill = spill;
   pooled->suballocation.unspill = unspill;
   pooled->suballocation.unspilled = unspilled;
-  pooled->suballocation.ref_pool = ref_pool;
+  pooled->suballocation.ref_core = ref_core;
+  pooled->suballocation.take_pool = take_pool;
   pooled->core = _gpu_pool_core_ref (core);
   memory->storage = _gpu_storage_new_for_suballocation (core->context, view->buffer, view->flags,
                                                         &pooled->suballocation, pooled,

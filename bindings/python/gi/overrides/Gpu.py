@@ -303,6 +303,7 @@ class Memory(Gpu.Memory, _Attributes):
     native_handle = _get("native_handle")
     device_address = _get("device_address")
     released = property(lambda self: self.is_released())
+    pool = _property("pool")
     attributes = property(lambda self: self.get_attributes().unpack(),
                           doc="The size, the handles and all attributes that the driver reports "
                               "for the memory or the image, as a dictionary.")

@@ -106,14 +106,16 @@ class MemoryPoolMethods:
         return Gpu.MemoryPool.new_for_allocator(allocator, kind, leading_bits)
 
     def free(self, memory, stream=None):
-        """Frees a block, or releases memory of this pool. Raises ValueError for memory of another
-        pool or allocator."""
+        """Frees a block, in the pool that allocated it, or releases memory of this pool. Raises
+        ValueError for memory of another pool or allocator. Does nothing for released memory. The
+        pool of a block is not checked."""
         if isinstance(memory, Gpu.MemoryBlock):
             memory.free(stream)
             return
         if isinstance(memory, Gpu.Memory):
-            owner = memory.get_property("pool")
-            if owner is not self:
+            owner = memory.pool
+            # Memory has no pool once it is released, maybe by another thread just now.
+            if owner is not self and not memory.is_released():
                 raise ValueError(f"MemoryPool.free: {memory} is not memory of {self}, but of "
                                  f"{'no pool' if owner is None else owner}")
         Gpu.Allocator.free(self, memory)
