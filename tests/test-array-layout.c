@@ -352,6 +352,39 @@ layout_reshape (void)
   g_assert_cmpuint (n_views, >, N_CASES / 4);
 }
 
+/* Returns whether two elements share a byte, and checks the range. */
+static gboolean
+find_shared (const GpuArrayLayout *layout)
+{
+  gssize index[GPU_ARRAY_MAX_DIMS] = { 0 };
+  g_autofree guint8 *seen = NULL;
+  gboolean twice = FALSE;
+  gsize begin;
+  gsize end;
+  gsize least = G_MAXSIZE;
+  gsize most = 0;
+
+  g_assert_true (_gpu_array_layout_get_range (layout, &begin, &end));
+  seen = g_malloc0 (end);
+
+  do
+    {
+      gsize offset = offset_of (layout, index);
+
+      least = MIN (least, offset);
+      most = MAX (most, offset + layout->item_size);
+
+      for (gsize k = 0; k < layout->item_size; k++)
+        twice |= seen[offset + k]++ > 0;
+    }
+  while (next_index (layout, index));
+
+  g_assert_cmpuint (begin, ==, least);
+  g_assert_cmpuint (end, ==, most);
+
+  return twice;
+}
+
 /* For random layouts with nested strides, an overlap is reported if and only if two elements share
  * a byte. */
 static void
@@ -361,38 +394,51 @@ layout_overlaps (void)
 
   for (guint i = 0; i < N_CASES; i++)
     {
-      gssize index[GPU_ARRAY_MAX_DIMS] = { 0 };
-      g_autofree guint8 *seen = NULL;
-      gboolean twice = FALSE;
       GpuArrayLayout layout;
-      gsize begin;
-      gsize end;
-      gsize least = G_MAXSIZE;
-      gsize most = 0;
+      gboolean twice;
 
       make_random (&layout, TRUE);
-      g_assert_true (_gpu_array_layout_get_range (&layout, &begin, &end));
-      seen = g_malloc0 (end);
-
-      do
-        {
-          gsize offset = offset_of (&layout, index);
-
-          least = MIN (least, offset);
-          most = MAX (most, offset + layout.item_size);
-
-          for (gsize k = 0; k < layout.item_size; k++)
-            twice |= seen[offset + k]++ > 0;
-        }
-      while (next_index (&layout, index));
-
-      g_assert_cmpuint (begin, ==, least);
-      g_assert_cmpuint (end, ==, most);
+      twice = find_shared (&layout);
+      g_assert_cmpint (_gpu_array_layout_may_overlap (&layout), ==, twice);
       g_assert_cmpint (_gpu_array_layout_overlaps (&layout), ==, twice);
       n_overlaps += twice;
     }
 
   g_assert_cmpuint (n_overlaps, >, N_CASES / 20);
+}
+
+/* For small layouts with any strides, _gpu_array_layout_overlaps() is exact, and
+ * _gpu_array_layout_may_overlap() misses no overlap. */
+static void
+layout_interleaved (void)
+{
+  guint n_overlaps = 0;
+  guint n_interleaved = 0;
+
+  for (guint i = 0; i < N_CASES; i++)
+    {
+      GpuArrayLayout layout;
+      gssize shape[3];
+      gboolean twice;
+
+      for (guint k = 0; k < 3; k++)
+        shape[k] = g_test_rand_int_range (1, 5);
+
+      init (&layout, shape, 3, (gsize) g_test_rand_int_range (1, 4), GPU_ARRAY_ORDER_C);
+      layout.offset = 200;
+
+      for (guint k = 0; k < 3; k++)
+        layout.strides[k] = g_test_rand_int_range (-20, 21);
+
+      twice = find_shared (&layout);
+      g_assert_cmpint (_gpu_array_layout_overlaps (&layout), ==, twice);
+      g_assert_true (_gpu_array_layout_may_overlap (&layout) || !twice);
+      n_overlaps += twice;
+      n_interleaved += !twice && _gpu_array_layout_may_overlap (&layout);
+    }
+
+  g_assert_cmpuint (n_overlaps, >, N_CASES / 20);
+  g_assert_cmpuint (n_interleaved, >, N_CASES / 50);
 }
 
 typedef struct
@@ -620,6 +666,7 @@ main (int    argc,
   test_add_plain ("strides", layout_strides);
   test_add_plain ("reshape", layout_reshape);
   test_add_plain ("overlaps", layout_overlaps);
+  test_add_plain ("interleaved", layout_interleaved);
   test_add_plain ("plans", layout_plans);
   test_add_plain ("merged-regions", layout_merged_regions);
   test_add_plain ("huge-strides", layout_huge_strides);

@@ -319,7 +319,7 @@ array_write_shared (TestFixture *fixture)
 {
   const gssize shape[] = { 3, 1 };
   const gssize wide[] = { 3, 4 };
-  const char *text = "elements of 1 bytes, or those of an array that it views, share memory";
+  const char *text = "elements of 1 bytes, or those of an array that it views, may share memory";
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (3);
   g_autoptr (GBytes) value = g_bytes_new_static ("x", 1);
@@ -345,6 +345,44 @@ array_write_shared (TestFixture *fixture)
   got = gpu_array_read_bytes (array, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
   g_assert_no_error (error);
   test_assert_bytes (got, bytes);
+}
+
+/* A view without elements can be written, filled and copied to. So can a row of interleaved rows
+ * that share no bytes, although the library refuses to write the rows at once. */
+static void
+array_write_apart (TestFixture *fixture)
+{
+  const gssize shape[] = { 2, 3 };
+  const gssize strides[] = { 3, 2 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 8);
+  g_autoptr (GBytes) value = g_bytes_new_static ("x", 1);
+  g_autoptr (GBytes) nothing = g_bytes_new_static (NULL, 0);
+  g_autoptr (GBytes) got = NULL;
+  g_autoptr (GpuArray) rows = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, GPU_DTYPE_UINT8,
+                                                        shape, 2, strides, 2, &error);
+  g_autoptr (GpuArray) row = gpu_array_index (rows, 0, 1, &error);
+  g_autoptr (GpuArray) element = gpu_array_slice (row, 0, 0, 1, 1, &error);
+  g_autoptr (GpuArray) repeated = gpu_array_broadcast (element, shape, 2, &error);
+  g_autoptr (GpuArray) none = gpu_array_slice (repeated, 0, 0, 0, 1, &error);
+
+  g_assert_no_error (error);
+  gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 8, (const guint8 *) "-", 1, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_fill_array (fixture->stream, rows, value, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(3, 2)", "may share memory");
+  g_assert_true (gpu_array_is_writable (row) && gpu_array_is_writable (none));
+  gpu_stream_fill_array (fixture->stream, row, value, &error);
+  g_assert_no_error (error);
+  gpu_stream_fill_array (fixture->stream, none, value, &error);
+  g_assert_no_error (error);
+  gpu_array_write_bytes (none, NULL, GPU_ARRAY_ORDER_C, nothing, NULL, &error);
+  g_assert_no_error (error);
+  gpu_stream_copy_array (fixture->stream, none, none, &error);
+  g_assert_no_error (error);
+
+  got = test_content (buffer);
+  g_assert_cmpmem (g_bytes_get_data (got, NULL), 8, "---x-x-x", 8);
 }
 
 /* gpu_array_split() makes the last part shorter if necessary, and rejects the part length 0. */
@@ -751,6 +789,7 @@ main (int    argc,
   test_add ("properties", array_properties);
   test_add ("views", array_views);
   test_add ("write-shared", array_write_shared);
+  test_add ("write-apart", array_write_apart);
   test_add ("split", array_split);
   test_add ("empty", array_empty);
   test_add ("ignored-values", array_ignored_values);

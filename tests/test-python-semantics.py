@@ -348,7 +348,7 @@ def test_write_of_broadcast(fixture):
         assert not view.is_writable()
         text = f"an array of shape {view.shape} and strides {view.strides} cannot be written: " \
                f"its elements of {view.dtype.itemsize} bytes, or those of an array that it " \
-               "views, share memory"
+               "views, may share memory"
         for write in (lambda: view.write(data), lambda: view.write(new),
                       lambda: view.copy_to_device(data), lambda: view.write(data, stream),
                       lambda: view.fill(data.flat[0]), lambda: view.fill(data.flat[0], stream),
@@ -363,6 +363,49 @@ def test_write_of_broadcast(fixture):
     once = array.broadcast_to((3, 1))           # no two elements share memory
     once[1:] = 5
     same(array.to_numpy(), np.array([[0], [5], [5]], "int32"))
+    for none in repeated[0:0], repeated[:, :1][3:]:
+        assert none.is_writable()
+        none.fill(7)
+        none.write(np.zeros(none.shape, none.dtype))
+        none[...] = 7
+    same(array.to_numpy(), np.array([[0], [5], [5]], "int32"))
+
+
+def test_write_of_sliding_windows(fixture):
+    """A window of an array of windows cannot be written, because the windows share elements. A row
+    of interleaved rows can, because these share no bytes."""
+    need_numpy()
+    buffer = Gpu.Buffer(fixture.context, np.arange(8, dtype="u1"))
+    windows = Gpu.Array.for_memory(buffer, (3, 4), "u1", 0, [1, 1])
+    rows = Gpu.Array.for_memory(buffer, (2, 3), "u1", 0, [3, 2])
+    for array in windows, windows[0], windows[1, 1:], rows:
+        assert array.shares_bytes and not array.is_writable()
+        with raises(ValueError, "may share memory"):
+            array.fill(9)
+    assert not rows[0].shares_bytes
+    rows[0].fill(9)
+    rows[1].write(np.array([11, 12, 13], "u1"))
+    equal(buffer.read(), bytes([9, 1, 9, 11, 9, 12, 6, 13]))
+
+
+def test_write_of_read_only_broadcast(fixture):
+    """The flags of memory for kernels change nothing: the stream refuses arrays whose elements
+    share memory, and writes others."""
+    need_numpy()
+    for flags in Gpu.MemoryFlags.READ_ONLY, Gpu.MemoryFlags.WRITE_ONLY:
+        buffer = Gpu.Buffer(fixture.context, np.zeros(4, "f4"), flags=flags)
+        array = Gpu.Array.for_memory(buffer, (1, 4), "f4")
+        row = array.broadcast_to((3, 4))[0]
+        stream = fixture.new_stream()
+        new = Gpu.Array.full(fixture.context, (4,), 7, dtype="f4")
+        for write in (lambda: stream.write(row, np.ones(4, "f4")), lambda: row.fill(1),
+                      lambda: stream.fill(row, np.float32(2)), lambda: stream.copy(row, new),
+                      lambda: stream.copy_region(row, new, 16)):
+            with raises(ValueError, "may share memory"):
+                write()
+        stream.write(array[0], np.full(4, 3, "f4"))
+        stream.synchronize()
+        equal(bytes(buffer.read()), np.full(4, 3, "f4").tobytes())
 
 
 def test_bytes_of_elements(fixture):

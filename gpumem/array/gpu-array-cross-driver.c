@@ -27,7 +27,7 @@ is_dense (GpuArray *array)
 {
   GpuArrayLayout packed;
 
-  if (_gpu_array_layout_overlaps (&array->layout))
+  if (_gpu_array_layout_may_overlap (&array->layout))
     return FALSE;
 
   _gpu_array_layout_pack (&array->layout, &packed);

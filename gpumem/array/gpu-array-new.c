@@ -503,7 +503,7 @@ _gpu_array_new_like (GpuArray      *array,
 
   /* Keep the order of the elements in memory. If elements share memory, they have no such order:
    * then use C order. */
-  if (_gpu_array_layout_get_size (&packed) > 0 && !_gpu_array_layout_overlaps (&packed))
+  if (_gpu_array_layout_get_size (&packed) > 0 && !_gpu_array_layout_may_overlap (&packed))
     layout = packed;
 
   return new_for_layout (context, allocator, stream, array->dtype, &layout, function, error);

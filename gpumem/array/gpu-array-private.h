@@ -14,8 +14,10 @@ struct _GpuArray
   GpuMemory      *memory;           /* NULL for no elements */
   GpuDType       *dtype;
   GpuArrayLayout  layout;           /* of the elements in `memory` */
-  /* Elements of this array, or of an array that it views, share bytes. A write through the view
-   * would change several elements of the other array. */
+  /* Two elements of this array, or of an array that it views, are known to share bytes. Views
+   * inherit this: a write through the view would change several elements of the other array. */
+  gboolean        overlaps;
+  /* The array cannot be written: `overlaps` is TRUE, or elements of this array may share bytes. */
   gboolean        shares_bytes;
 };
 

@@ -12,7 +12,8 @@ view_new (GpuArray             *array,
 {
   GpuArray *view = _gpu_array_new (array->context, array->memory, dtype, layout);
 
-  view->shares_bytes |= array->shares_bytes;
+  if (array->overlaps && _gpu_array_layout_get_n_elements (layout) > 0)
+    view->overlaps = view->shares_bytes = TRUE;
 
   return view;
 }

@@ -54,6 +54,7 @@ enum
   PROP_N_DIMS,
   PROP_OFFSET,
   PROP_SIZE,
+  PROP_SHARES_BYTES,
   N_PROPS
 };
 
@@ -88,6 +89,9 @@ gpu_array_get_property (GObject    *object,
       break;
     case PROP_SIZE:
       g_value_set_uint64 (value, gpu_array_get_size (array));
+      break;
+    case PROP_SHARES_BYTES:
+      g_value_set_boolean (value, array->shares_bytes);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -176,6 +180,17 @@ install_numbers (void)
    * Since: 0.1
    */
   props[PROP_SIZE] = g_param_spec_uint64 ("size", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuArray:shares-bytes:
+   *
+   * Whether elements of the array may share bytes, or elements of an array that it views do share
+   * bytes. The library refuses to write, fill and copy to such an array, because a change of one
+   * element could change others. For the array itself the test is conservative: it is also %TRUE if
+   * rows of elements are interleaved. An array without elements shares no bytes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SHARES_BYTES] = g_param_spec_boolean ("shares-bytes", NULL, NULL, FALSE, flags);
 }
 
 static void
@@ -210,7 +225,8 @@ _gpu_array_new (GpuContext           *context,
   array->memory = memory != NULL ? g_object_ref (memory) : NULL;
   array->dtype = gpu_dtype_ref (dtype);
   array->layout = *layout;
-  array->shares_bytes = _gpu_array_layout_overlaps (layout);
+  array->shares_bytes = _gpu_array_layout_may_overlap (layout);
+  array->overlaps = array->shares_bytes && _gpu_array_layout_overlaps (layout);
 
   return array;
 }
@@ -455,9 +471,9 @@ gpu_array_is_contiguous (GpuArray      *array,
  *
  * Returns whether code outside of the library, such as the consumer of a DLPack tensor, may write
  * the elements. It may do so if the memory has neither %GPU_MEMORY_FLAGS_READ_ONLY nor
- * %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and no two elements of @array share bytes, nor two elements of
- * an array that @array views. In a view of gpu_array_broadcast(), elements share bytes, so
- * neither this view nor a slice of it is writable. May be called from any thread.
+ * %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and GpuArray:shares-bytes is %FALSE. In a view of
+ * gpu_array_broadcast(), elements share bytes, so neither this view nor a slice of it is writable.
+ * May be called from any thread.
  *
  * Returns: %TRUE if the elements may be written
  *

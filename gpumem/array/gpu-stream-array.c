@@ -173,14 +173,14 @@ _gpu_array_check_apart (const GpuArrayLayout  *layout,
   g_autofree char *shape = NULL;
   g_autofree char *strides = NULL;
 
-  if (!_gpu_array_layout_overlaps (layout))
+  if (!_gpu_array_layout_may_overlap (layout))
     return TRUE;
 
   shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
   strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: elements of %" G_GSIZE_FORMAT " bytes with the shape %s and the strides %s "
-               "share memory, and cannot be written", function, layout->item_size, shape,
+               "may share memory, and cannot be written", function, layout->item_size, shape,
                strides);
 
   return FALSE;
@@ -204,7 +204,7 @@ check_writable (GpuArray    *array,
   strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: an array of shape %s and strides %s cannot be written: its elements of %"
-               G_GSIZE_FORMAT " bytes, or those of an array that it views, share memory",
+               G_GSIZE_FORMAT " bytes, or those of an array that it views, may share memory",
                function, shape, strides, layout->item_size);
 
   return FALSE;
@@ -420,10 +420,10 @@ _gpu_array_copy_to (GpuArray     *array,
  * mapped.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types differ, if @source cannot
- *   be broadcast to the shape of @destination, or if elements of @destination, or of an array that
- *   it views, overlap each other;
- *   or with an error of gpu_stream_copy_region() or gpu_stream_copy(). If the copy needs temporary
- *   memory, because the arrays overlap or must be packed, also with an error of gpu_buffer_new()
+ *   be broadcast to the shape of @destination, or if GpuArray:shares-bytes of @destination is
+ *   %TRUE; or with an error of gpu_stream_copy_region() or gpu_stream_copy(). If the copy needs
+ *   temporary memory, because the arrays overlap or must be packed, also with an error of
+ *   gpu_buffer_new()
  *
  * Since: 0.1
  */
@@ -459,7 +459,7 @@ gpu_stream_copy_array (GpuStream  *stream,
  * Does not block. The library holds a reference to the memory of @array until the fill completes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @value does not have the size of an
- *   element, or elements of @array, or of an array that it views, share memory, or with an error of
+ *   element, or GpuArray:shares-bytes of @array is %TRUE, or with an error of
  *   gpu_stream_fill_region()
  *
  * Since: 0.1
@@ -512,7 +512,7 @@ gpu_stream_fill_array (GpuStream  *stream,
  * references to @bytes and to the memory of @array until the copy completes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element is outside of @bytes or
- *   if several elements of @array share memory, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
+ *   if GpuArray:shares-bytes of @array is %TRUE, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
  *   gpu_stream_write_region()
  *
  * Since: 0.1

@@ -43,6 +43,9 @@ gboolean _gpu_array_layout_same_shape   (const GpuArrayLayout  *a,
 /* Returns FALSE if no two elements share a byte, because each stride is at least the extent in
  * bytes of all dimensions with shorter strides. Otherwise returns TRUE: elements may share
  * bytes. */
+gboolean _gpu_array_layout_may_overlap  (const GpuArrayLayout  *layout);
+/* Returns TRUE only if two elements are known to share a byte. FALSE is exact except for layouts
+ * of many dimensions, for which the search ends early. */
 gboolean _gpu_array_layout_overlaps     (const GpuArrayLayout  *layout);
 /* Formats @numbers as "(2, 3)". */
 char    *_gpu_array_numbers_to_string   (const gssize          *numbers,

@@ -5,6 +5,9 @@
 
 #include "gpumem/format/gpu-array-layout-private.h"
 
+/* Number of differences of indices that _gpu_array_layout_overlaps() tries. */
+#define MAX_STEPS 1000
+
 char *
 _gpu_array_numbers_to_string (const gssize *numbers,
                               guint         n)
@@ -226,7 +229,7 @@ sort_axes (const GpuArrayLayout *layout,
 }
 
 gboolean
-_gpu_array_layout_overlaps (const GpuArrayLayout *layout)
+_gpu_array_layout_may_overlap (const GpuArrayLayout *layout)
 {
   guint axes[GPU_ARRAY_MAX_DIMS];
   guint n = sort_axes (layout, axes);
@@ -246,6 +249,63 @@ _gpu_array_layout_overlaps (const GpuArrayLayout *layout)
     }
 
   return FALSE;
+}
+
+/* Looks for two elements that share bytes and whose distance along the axes from @n on is @distance.
+ * @differs: their indices differ along one of these axes. */
+static gboolean
+find_overlap (const GpuArrayLayout *layout,
+              const guint          *axes,
+              guint                 n,
+              gssize                distance,
+              gboolean              differs,
+              guint                *n_steps)
+{
+  gssize reach = (gssize) layout->item_size - 1;
+  gssize stride;
+  gssize last;
+
+  if (n == 0)
+    return differs && ABS (distance) <= reach;
+
+  for (guint i = 0; i + 1 < n; i++)
+    reach += (gssize) absolute (layout->strides[axes[i]]) * (layout->shape[axes[i]] - 1);
+
+  stride = (gssize) absolute (layout->strides[axes[n - 1]]);
+  last = layout->shape[axes[n - 1]] - 1;
+
+  /* The other axes can only make up for a distance of @reach. Either element can be the first one,
+   * so the first index that differs is larger. */
+  for (gssize step = differs ? MAX (-last, -((reach + distance) / stride)) : 0;
+       step <= MIN (last, (reach - distance) / stride) && *n_steps < MAX_STEPS; step++)
+    {
+      ++*n_steps;
+
+      if (find_overlap (layout, axes, n - 1, distance + step * stride, differs || step != 0,
+                        n_steps))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+gboolean
+_gpu_array_layout_overlaps (const GpuArrayLayout *layout)
+{
+  guint axes[GPU_ARRAY_MAX_DIMS];
+  guint n = sort_axes (layout, axes);
+  guint n_steps = 0;
+
+  if (!_gpu_array_layout_may_overlap (layout))
+    return FALSE;
+
+  for (guint i = 0; i < n; i++)
+    {
+      if (absolute (layout->strides[axes[i]]) < layout->item_size)
+        return TRUE;
+    }
+
+  return find_overlap (layout, axes, n, 0, FALSE, &n_steps);
 }
 
 void

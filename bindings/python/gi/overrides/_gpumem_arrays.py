@@ -126,14 +126,12 @@ def _locate(array, stream=None, name="memory"):
 
 
 def check_destination(array):
-    """Raises ValueError if elements of a Gpu.Array, or of an array that it views, share memory."""
-    if not isinstance(array, Gpu.Array) or array.memory is None or array.is_writable():
-        return
-    if array.memory.get_flags() & (Gpu.MemoryFlags.READ_ONLY | Gpu.MemoryFlags.HOST_READ_ONLY):
-        return                          # the library decides by the flags
-    raise ValueError(f"an array of shape {array.shape} and strides {array.strides} cannot be "
-                     f"written: its elements of {array.dtype.itemsize} bytes, or those of an "
-                     "array that it views, share memory")
+    """Raises ValueError if elements of a Gpu.Array, or of an array that it views, may share memory.
+    The flags of the memory are left to the library."""
+    if isinstance(array, Gpu.Array) and array.shares_bytes:
+        raise ValueError(f"an array of shape {array.shape} and strides {array.strides} cannot be "
+                         f"written: its elements of {array.dtype.itemsize} bytes, or those of an "
+                         "array that it views, may share memory")
 
 
 def _check_memory(array):

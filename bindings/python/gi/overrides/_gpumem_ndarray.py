@@ -290,6 +290,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     size = property(lambda self: self.get_n_elements(), doc="The number of elements.")
     flags = property(Flags)
     device_address = property(lambda self: self.get_device_address())
+    shares_bytes = property(lambda self: self.get_property("shares-bytes"))
     T = property(lambda self: self.transpose(), doc="The transposed array, over the same memory.")
 
     def __new__(cls, context, shape, dtype=float, order="C", allocator=None, stream=None,
