@@ -409,7 +409,8 @@ def test_write_of_read_only_broadcast(fixture):
 
 
 def test_bytes_of_elements(fixture):
-    """fill() and full() use bytes as the bytes of one element."""
+    """fill(), full() and item assignment use bytes as the bytes of one element, and a memoryview as
+    numbers."""
     need_numpy()
     context, stream = fixture.context, fixture.new_stream()
     array = Gpu.Array.zeros(context, (2, 3), "int32")
@@ -423,13 +424,40 @@ def test_bytes_of_elements(fixture):
             full = Gpu.Array.full(context, (2, 3), data, "int32", stream=where)
             stream.synchronize()
             same(full.to_numpy(), np.full((2, 3), expected))
+        array.fill(0)
+        array[1] = data
+        array[0, 0] = data
+        same(array.to_numpy(), np.array([[expected, 0, 0], [expected] * 3], "int32"))
         with raises(TypeError, "needs a dtype"):
             Gpu.Array.full(context, 3, data)
     for wrong in b"", b"\1", bytes(8), bytearray(3):
         for call in (lambda: array.fill(wrong), lambda: array.fill(wrong, stream),
+                     lambda: array.__setitem__(..., wrong),
                      lambda: Gpu.Array.full(context, 3, wrong, "int32")):
             with raises(Gpu.Error.INVALID_ARGUMENT, f"{len(wrong)} bytes, but an element has 4"):
                 call()
+
+
+    array[1] = memoryview(b"\1\2\3")
+    same(array.to_numpy()[1], np.array([1, 2, 3], "int32"))
+
+
+def test_regions_of_arrays(fixture):
+    """Transfers of regions take arrays as their memory, and refuse arrays whose elements share
+    memory."""
+    need_numpy()
+    stream, host = fixture.new_stream(), np.arange(12, dtype="u1").reshape(3, 4)
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    stream.write_region(array, b"abcd", (2, 2), (1, 1, 0, 4))
+    host[1:, 1:3] = np.frombuffer(b"abcd", "u1").reshape(2, 2)
+    target = bytearray(4)
+    stream.read_region_into(array, target, (2, 2), (1, 1, 0, 4))
+    got = stream.read_region(array, (2, 2), (1, 1, 0, 4))
+    stream.synchronize()
+    same(array.to_numpy(), host)
+    equal((got.get_data(), bytes(target)), (b"abcd", b"abcd"))
+    with raises(ValueError, "may share memory"):
+        stream.write_region(array[:1].broadcast_to((3, 4))[0], b"abcd", 4)
 
 
 def test_transfers_of_no_bytes(fixture):
@@ -441,7 +469,12 @@ def test_transfers_of_no_bytes(fixture):
     for call in (lambda: stream.copy(empty, other), lambda: stream.copy(array, empty),
                  lambda: stream.copy(empty, array, 0), lambda: stream.write(empty, b""),
                  lambda: stream.write(empty, np.zeros((0, 3), "int32")),
-                 lambda: stream.fill(empty, 0)):
+                 lambda: stream.fill(empty, 0), lambda: stream.copy_region(empty, other, 0),
+                 lambda: stream.copy_region(array, array[:0], (4, 0)),
+                 lambda: stream.fill_region(empty, b"1", 0),
+                 lambda: stream.write_region(empty, b"", 0),
+                 lambda: stream.migrate([empty, array[:0]]),
+                 lambda: stream.migrate([empty, array])):
         equal(call(), True)
     equal(stream.read(empty).get_data() or b"", b"")
     equal(stream.read_into(empty, bytearray()), 0)
@@ -450,6 +483,11 @@ def test_transfers_of_no_bytes(fixture):
     for call in (lambda: stream.copy(empty, array), lambda: stream.write(empty, b"1"),
                  lambda: stream.read(empty, 1), lambda: stream.fill(empty, 0, 0, 4)):
         with raises(ValueError, "reach past the 0 bytes"):
+            call()
+    for call in (lambda: stream.copy_region(empty, array, 1), lambda: Gpu.memory_of(empty),
+                 lambda: stream.fill_region(empty, b"1", (1, 1)),
+                 lambda: stream.write_region(empty, b"1", 1)):
+        with raises(ValueError, "has no bytes"):
             call()
 
 

@@ -41,7 +41,8 @@ from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
                                  TrackingAllocatorMethods)
-from ._gpumem_arrays import check_destination, is_over_memory, memory_of, to_range
+from ._gpumem_arrays import (check_destination, is_empty, is_over_memory, lacks_region, memory_of,
+                             to_range)
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncStream,
                             AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
@@ -1392,9 +1393,10 @@ class Stream(AsyncStream, Gpu.Stream):
         """Copies a region of up to three dimensions. A layout is (x, y, z, row_pitch, slice_pitch);
         the last numbers may be omitted."""
         check_destination(destination)
-        return Gpu.Stream.copy_region(self, memory_of(destination), to_layout(destination_layout),
-                                      memory_of(source), to_layout(source_layout),
-                                      to_extent(extent))
+        extent = to_extent(extent)
+        return lacks_region(extent, destination, source) or Gpu.Stream.copy_region(
+            self, memory_of(destination), to_layout(destination_layout), memory_of(source),
+            to_layout(source_layout), extent)
 
     def read_into(self, source, target, offset=0):
         """Reads from memory into a writable, contiguous bytes-like object. The object is valid, and
@@ -1412,21 +1414,25 @@ class Stream(AsyncStream, Gpu.Stream):
                      copy=True):
         """Copies a region of up to three dimensions from bytes-like data: see copy_region() and
         write()."""
-        return Gpu.Stream.write_region(self, destination, to_layout(destination_layout),
-                                       to_glib_bytes(data, copy), to_layout(data_layout),
-                                       to_extent(extent))
+        check_destination(destination)
+        extent = to_extent(extent)
+        return lacks_region(extent, destination) or Gpu.Stream.write_region(
+            self, memory_of(destination), to_layout(destination_layout),
+            to_glib_bytes(data, copy), to_layout(data_layout), extent)
 
     def read_region(self, source, extent, source_layout=None):
         """Enqueues a read of a region. Returns a GLib.Bytes without padding between rows, which is
         valid once the stream has completed the read."""
-        return Gpu.Stream.read_region(self, source, to_layout(source_layout), to_extent(extent))
+        return Gpu.Stream.read_region(self, memory_of(source), to_layout(source_layout),
+                                      to_extent(extent))
 
     def fill_region(self, destination, pattern, extent, layout=None):
         """Fills a region of up to three dimensions with a repeated pattern: see fill() and
         copy_region()."""
         check_destination(destination)
-        return Gpu.Stream.fill_region(self, memory_of(destination), to_layout(layout),
-                                      to_extent(extent), to_pattern(pattern))
+        extent = to_extent(extent)
+        return lacks_region(extent, destination) or Gpu.Stream.fill_region(
+            self, memory_of(destination), to_layout(layout), extent, to_pattern(pattern))
 
     def migrate(self, memories, flags=Gpu.MigrateFlags.NONE):
         """Moves a list of memory, or of arrays over memory, to the device of the stream, or to the
@@ -1435,7 +1441,9 @@ class Stream(AsyncStream, Gpu.Stream):
                 or not hasattr(memories, "__iter__"):
             raise TypeError(f"memories must be a list of memory, not {reprlib.repr(memories)}"
                             f"{'' if memories is None else ': pass [memory]'}")
-        return Gpu.Stream.migrate(self, [memory_of(memory) for memory in memories], flags)
+        memories = list(memories)
+        moved = [memory_of(memory) for memory in memories if not is_empty(memory)]
+        return bool(memories) and not moved or Gpu.Stream.migrate(self, moved, flags)
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):
         """Enqueues a map of memory for the host. The Gpu.Mapping is valid once the stream has
@@ -1445,7 +1453,7 @@ class Stream(AsyncStream, Gpu.Stream):
 
     def read_region_into(self, source, target, extent, source_layout=None, target_layout=None):
         """Reads into a region of a writable, contiguous bytes-like object: see read_into()."""
-        return Gpu.Stream.read_region_into(self, source, to_layout(source_layout),
+        return Gpu.Stream.read_region_into(self, memory_of(source), to_layout(source_layout),
                                            hold(Exported(target, writable=True)),
                                            to_layout(target_layout), to_extent(extent))
 

@@ -134,6 +134,18 @@ def check_destination(array):
                          "array that it views, may share memory")
 
 
+def is_empty(value):
+    """Returns whether a value is a Gpu.Array without elements."""
+    return isinstance(value, Gpu.Array) and value.nbytes == 0
+
+
+def lacks_region(extent, *values):
+    """Returns whether a region has no bytes, as it must in a Gpu.Array without elements. The
+    library checks regions of memory."""
+    return (extent is not None and 0 in (extent.width, extent.height, extent.depth)
+            and any(map(is_empty, values)))
+
+
 def _check_memory(array):
     if array.memory is None:
         raise ValueError(f"an array of shape {array.shape} has no bytes")

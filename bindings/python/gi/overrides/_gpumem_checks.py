@@ -407,20 +407,22 @@ _NUMBERS = {GObject.TYPE_INT, GObject.TYPE_UINT, GObject.TYPE_LONG, GObject.TYPE
             GObject.TYPE_INT64, GObject.TYPE_UINT64, GObject.TYPE_FLOAT, GObject.TYPE_DOUBLE}
 
 
-def _is_fixed(thing, spec):
-    """Returns whether a property has a value that GObject, or the library, never changes."""
+def _find_why_fixed(thing, spec):
+    """Returns why a property has a value that GObject, or the library, never changes. Returns None
+    for other properties."""
     if spec.flags & GObject.ParamFlags.CONSTRUCT_ONLY:
-        return True
+        return "can only be set when the object is created"
     # Not construct-only, because each recorded event would then set the property to NULL.
-    return (spec.owner_type.name, spec.name) == ("GpuEvent", "context") \
+    is_set = (spec.owner_type.name, spec.name) == ("GpuEvent", "context") \
         and thing.get_property("context") is not None
+    return "is already set, and can only be set once" if is_set else None
 
 
 def _check_property(thing, name, value):
     spec = thing.find_property(name)
-    if spec is not None and _is_fixed(thing, spec):
-        raise AttributeError(f"the property '{spec.name}' of {thing!r} can only be set when the "
-                             "object is created")
+    why = None if spec is None else _find_why_fixed(thing, spec)
+    if why is not None:
+        raise AttributeError(f"the property '{spec.name}' of {thing!r} {why}")
     if spec is not None and spec.flags & GObject.ParamFlags.WRITABLE:
         if spec.value_type in _NUMBERS:
             return to_property(spec.name, value, spec)

@@ -270,6 +270,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     take a context also accept a pool or another allocator. An allocator may also be a function,
     which is called with the size in bytes and returns Gpu.Memory.
 
+    fill(), full() and array[key] = value take a bytes or a bytearray as the bytes of one element.
+    They convert any other value, also a memoryview, as numpy.asarray() does.
+
     array[2:5, ::2, None, ...] is a view of the same memory. numpy.asarray(array) is also a view if
     the host may access the memory at any time, and a copy otherwise. With stream=None a method
     waits on the default stream. With a stream only to_numpy() waits; the results of copy_to_host()
@@ -576,6 +579,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         view = self[key]
         if isinstance(value, Gpu.Array):
             view.write(value)
+        elif isinstance(value, (bytes, bytearray)):
+            view.fill(value)
         else:
             import numpy
             view.write(numpy.asarray(value, view.dtype))
