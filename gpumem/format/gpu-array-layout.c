@@ -251,7 +251,7 @@ _gpu_array_layout_may_overlap (const GpuArrayLayout *layout)
   return FALSE;
 }
 
-/* Looks for two elements that share bytes and whose distance along the axes from @n on is @distance.
+/* Looks for two elements that share bytes. Their distance along the axes from @n on is @distance.
  * @differs: their indices differ along one of these axes. */
 static gboolean
 find_overlap (const GpuArrayLayout *layout,

@@ -83,8 +83,8 @@ ref_pool (GpuMemory *memory)
   if (root == NULL || root->suballocation == NULL)
     return NULL;
 
-  /* The pool frees the suballocation when its last user is gone. Until the memory is released,
-   * which takes the lock, it is a user itself. A use here would make a concurrent spill fail. */
+  /* The pool frees the suballocation once the storage has no users left. The memory is a user until
+   * it is released, which takes the lock. Another user would make a concurrent spill fail. */
   _gpu_storage_lock (root);
 
   if (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_RELEASED)
