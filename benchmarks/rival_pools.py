@@ -350,7 +350,7 @@ class Library:
 
     def wrap(self, alloc, free):
         alloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
-        free.argtypes = [ctypes.c_void_p] * 3
+        free.argtypes = [ctypes.c_void_p] * 4
         alloc.restype, free.restype, pool = ctypes.c_void_p, None, self.pool
 
         def take(size, stream):
@@ -359,7 +359,7 @@ class Library:
                 raise Refused()
             return block
 
-        return take, (lambda memory, stream: free(pool, memory, stream))
+        return take, (lambda memory, stream: free(pool, memory, stream, None))
 
     def peak(self):
         value = ctypes.c_uint64()

@@ -206,7 +206,7 @@ address_block (TestFixture *fixture)
                                                    &error), error);
       test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &items, NULL, back,
                                                    &error), error);
-      gpu_memory_pool_free_block (pool, block, fixture->stream);
+      gpu_memory_pool_free_block (pool, block, fixture->stream, NULL);
     }
 
   bytes = test_content (buffer);

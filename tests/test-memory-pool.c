@@ -543,7 +543,7 @@ pool_blocks (TestFixture *fixture)
 
   /* Another reference keeps the block */
   gpu_memory_block_ref (block);
-  gpu_memory_pool_free_block (pool, block, stream);
+  gpu_memory_pool_free_block (pool, block, stream, NULL);
   other = gpu_memory_pool_alloc_block (pool, 1000, stream, &error);
   g_assert_cmpuint (gpu_memory_block_get_address (other), !=, address);
   gpu_memory_block_unref (block);
@@ -552,14 +552,14 @@ pool_blocks (TestFixture *fixture)
   other = gpu_memory_pool_alloc_block (pool, 1000, stream, &error);
   g_assert_true (gpu_memory_block_get_address (block) == address
                  || gpu_memory_block_get_address (other) == address);
-  gpu_memory_pool_free_block (pool, block, NULL);
-  gpu_memory_pool_free_block (pool, other, stream);
+  gpu_memory_pool_free_block (pool, block, NULL, NULL);
+  gpu_memory_pool_free_block (pool, other, stream, NULL);
 
   block = gpu_memory_pool_alloc_block_aligned (pool, 10, 1 << 16, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_block_get_address (block) % (1 << 16), ==, 0);
-  gpu_memory_pool_free_block (pool, block, NULL);
-  gpu_memory_pool_free_block (pool, NULL, NULL);
+  gpu_memory_pool_free_block (pool, block, NULL, NULL);
+  gpu_memory_pool_free_block (pool, NULL, NULL, NULL);
   g_assert_null (gpu_memory_pool_alloc_block_aligned (pool, 10, 3, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "3");
   g_assert_null (gpu_memory_pool_alloc_block (pool, 0, NULL, &error));
@@ -640,7 +640,7 @@ pool_block_streams (TestFixture *fixture)
   address = gpu_memory_block_get_address (block);
   hold = test_hold (second);
   test_assert_ok (gpu_memory_block_add_stream (block, second, &error), error);
-  gpu_memory_pool_free_block (pool, block, first);
+  gpu_memory_pool_free_block (pool, block, first, NULL);
 
   block = gpu_memory_pool_alloc_block (pool, 3 << 20, third, &error);
   g_assert_no_error (error);

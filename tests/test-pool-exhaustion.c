@@ -147,7 +147,7 @@ drop_pieces (Filler *filler)
       const Piece *piece = &g_array_index (filler->pieces, Piece, i);
 
       if (filler->blocks)
-        gpu_memory_pool_free_block (filler->pool, piece->memory, choose_stream (filler));
+        gpu_memory_pool_free_block (filler->pool, piece->memory, choose_stream (filler), NULL);
       else
         g_object_unref (piece->memory);
       g_array_remove_index_fast (filler->pieces, i);

@@ -184,7 +184,7 @@ history_blocks (TestFixture *fixture)
     }
 
   gpu_memory_block_ref (block);
-  gpu_memory_pool_free_block (pool, block, fixture->stream);
+  gpu_memory_pool_free_block (pool, block, fixture->stream, NULL);
   events = gpu_memory_pool_get_history (pool);
   g_assert_cmpuint (find (events, "alloc").bytes, ==, 5000);
   g_assert_cmpuint (find (events, "alloc").address, ==, gpu_memory_block_get_address (block));

@@ -126,7 +126,7 @@ use_block (Worker *worker, guint32 n, guint32 seed)
                                      address, n, seed), error);
   test_assert_ok (gpu_stream_launch (worker->stream, worker->kernels->check, &grid, NULL, &error,
                                      address, n, seed, worker->counts), error);
-  gpu_memory_pool_free_block (worker->pool, block, worker->stream);
+  gpu_memory_pool_free_block (worker->pool, block, worker->stream, NULL);
 }
 
 static void
@@ -363,14 +363,14 @@ share_block (GpuMemoryPool *pool, GpuStream **streams, Sharer *sharers, guint32 
       sharers[i].seed = seed;
       threads[i] = g_thread_new ("test-sharer", run_sharer, &sharers[i]);
     }
-  gpu_memory_pool_free_block (pool, block, streams[0]);
+  gpu_memory_pool_free_block (pool, block, streams[0], NULL);
   for (guint i = 0; i < N_SHARERS; i++)
     g_thread_join (threads[i]);
 
   block = take_block (pool, streams[1]);
   g_assert_cmpuint (gpu_memory_block_get_address (block), ==, address);
   fill_block (kernels, streams[1], block, ~seed);
-  gpu_memory_pool_free_block (pool, block, streams[1]);
+  gpu_memory_pool_free_block (pool, block, streams[1], NULL);
 }
 
 static void

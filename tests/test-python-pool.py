@@ -567,6 +567,32 @@ def test_free_foreign(fixture):
     equal(last.pool, None)
 
 
+def test_free_block(fixture):
+    """free_block() frees a block while the program refers to it. A pool refuses the block of
+    another pool, and a stream of another context, and loses no block."""
+    pool, other = Gpu.MemoryPool(fixture.context, BINS), Gpu.MemoryPool(fixture.context, BINS)
+    stream = Gpu.Stream(Gpu.Context(fixture.device))
+    try:
+        block = pool.alloc_block(1000)
+    except Gpu.NotSupportedError:
+        raise Skip(f"{fixture.device.id} has no blocks") from None
+    with raises(ValueError, "MemoryPool.free_block: ", "1000 bytes", "another pool"):
+        other.free_block(block)
+    with raises(ValueError, "MemoryPool.free_block: ", "context"):
+        pool.free_block(block, stream)
+    equal((pool.active_blocks, block.freed, block.size), (1, False, 1000))
+    del block
+    equal(pool.active_blocks, 0)
+    block = pool.alloc_block(1000)
+    pool.free_block(block, fixture.stream)
+    equal((pool.active_blocks, block.freed), (0, True))
+    with raises(Gpu.ReleasedError):
+        pool.free_block(block)
+    pool.free_block(None)
+    with raises(TypeError, "block must be of type MemoryBlock"):
+        pool.free_block(3)
+
+
 def test_python_allocator(fixture):
     """Allocates from a pool on top of an adaptor, and from an adaptor on top of a pool."""
     statistics = Gpu.StatisticsAllocator(Gpu.ImmediateAllocator(fixture.stream))

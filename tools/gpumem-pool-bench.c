@@ -133,7 +133,7 @@ return_to_pool (Worker  *worker,
                 gpointer memory)
 {
   if (worker->source == GPUMEM_SOURCE_BLOCKS)
-    gpu_memory_pool_free_block (worker->pool, memory, worker->stream);
+    gpu_memory_pool_free_block (worker->pool, memory, worker->stream, NULL);
   else if (worker->source == GPUMEM_SOURCE_MALLOC)
     free (memory);
   else

@@ -53,7 +53,7 @@ give_back_block (GpuMemoryPool *pool,
                  gpointer       memory,
                  GpuStream     *stream)
 {
-  gpu_memory_pool_free_block (pool, memory, stream);
+  gpu_memory_pool_free_block (pool, memory, stream, NULL);
 }
 
 static gpointer

@@ -27,7 +27,7 @@
  *   {
  *     g_print ("%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x\n",
  *              gpu_memory_block_get_size (block), gpu_memory_block_get_address (block));
- *     gpu_memory_pool_free_block (pool, block, stream);
+ *     gpu_memory_pool_free_block (pool, block, stream, NULL);
  *   }
  * ]|
  *
@@ -612,6 +612,7 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool  *pool,
   return NULL;
 }
 
+/* Returns whether @block can be freed in @pool, for free_blocks(), which reports no error. */
 static GPU_APART gboolean
 check_free (GpuMemoryPool        *pool,
             const GpuMemoryBlock *block,
@@ -626,31 +627,73 @@ check_free (GpuMemoryPool        *pool,
   return TRUE;
 }
 
+/* Like check_free(), but for values of programs in any language. */
+static GPU_APART gboolean
+check_free_block (GpuMemoryPool         *pool,
+                  const GpuMemoryBlock  *block,
+                  GpuStream             *stream,
+                  GError               **error)
+{
+  GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+
+  if (core != pool->core)
+    {
+      g_autoptr (GpuMemoryPool) owner = g_weak_ref_get (core->owner);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_memory_pool_free_block: the block of %" G_GSIZE_FORMAT " bytes at 0x%"
+                   G_GINT64_MODIFIER "x is of %s (%p), not of the pool at %p",
+                   gpu_memory_block_get_size (block), gpu_memory_block_get_address (block),
+                   owner != NULL ? "another pool" : "a pool that is disposed of",
+                   (gpointer) owner, (gpointer) pool);
+      return FALSE;
+    }
+
+  if (stream != NULL && stream->timeline == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_memory_pool_free_block: the stream was never initialised");
+      return FALSE;
+    }
+
+  if (stream != NULL && stream->timeline->context != core->context)
+    return _gpu_native_context_set_mismatch ("gpu_memory_pool_free_block", "the block",
+                                             core->context, stream->timeline->context, error);
+
+  return TRUE;
+}
+
 /**
  * gpu_memory_pool_free_block:
  * @pool: a #GpuMemoryPool
  * @block: (transfer full) (nullable): a block of @pool, or %NULL
  * @stream: (nullable): the stream that used the block last; %NULL for the stream on which the block
  *   was allocated
+ * @error: return location for an error
  *
  * Drops a reference to @block, like gpu_memory_block_unref(). Dropping the last reference frees the
  * block. Its memory is then reused only by requests that are ordered after all work submitted to
  * @stream so far. If references remain, the call registers @stream as a user of the block, as
- * gpu_memory_block_add_stream() does. The call does not block.
+ * gpu_memory_block_add_stream() does. If the call fails, it drops the reference like
+ * gpu_memory_block_unref(). The call does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @block is of another pool, or if
+ *   @stream is of another context or was never initialised
  *
  * Since: 0.1
  */
-GPU_HOT void
-gpu_memory_pool_free_block (GpuMemoryPool  *pool,
-                            GpuMemoryBlock *block,
-                            GpuStream      *stream)
+GPU_HOT gboolean
+gpu_memory_pool_free_block (GpuMemoryPool   *pool,
+                            GpuMemoryBlock  *block,
+                            GpuStream       *stream,
+                            GError         **error)
 {
   GpuTimeline *timeline;
 
-  g_return_if_fail (_gpu_is_memory_pool (pool));
+  g_return_val_if_fail (_gpu_is_memory_pool (pool), FALSE);
 
   if (G_UNLIKELY (block == NULL))
-    return;
+    return TRUE;
 
   timeline = get_usual_key (pool, stream);
 
@@ -658,8 +701,15 @@ gpu_memory_pool_free_block (GpuMemoryPool  *pool,
       && G_LIKELY (!gpu_pool_node_flag (block))
       && G_LIKELY (g_atomic_int_get (&pool->core->modes) == 0))
     _gpu_pool_release (block, timeline);
-  else if (check_free (pool, block, stream))
+  else if (G_LIKELY (check_free_block (pool, block, stream, error)))
     release (block, stream != NULL ? stream->timeline : NULL);
+  else
+    {
+      release (block, NULL);
+      return FALSE;
+    }
+
+  return TRUE;
 }
 
 /**
@@ -697,7 +747,10 @@ gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
         _gpu_pool_release_n (blocks + begin, i - begin, stream->timeline);
 
       if (i < n_blocks)
-        gpu_memory_pool_free_block (pool, blocks[i], stream);
+        {
+          if (blocks[i] == NULL || check_free (pool, blocks[i], stream))
+            gpu_memory_pool_free_block (pool, blocks[i], stream, NULL);
+        }
 
       begin = i + 1;
     }

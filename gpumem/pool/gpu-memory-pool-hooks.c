@@ -525,7 +525,7 @@ hooks_free (gpointer data,
   else if (past != NULL)
     _gpu_memory_block_release (block, past);
   else
-    gpu_memory_pool_free_block (state->owner, block, stream != NULL ? stream->stream : NULL);
+    gpu_memory_pool_free_block (state->owner, block, stream != NULL ? stream->stream : NULL, NULL);
 
   leave_stream (state, stream);
 

@@ -52,9 +52,10 @@ GPtrArray        *gpu_memory_pool_alloc_blocks             (GpuMemoryPool    *po
                                                             GpuStream        *stream,
                                                             GError          **error);
 GPU_AVAILABLE_IN_0_1
-void              gpu_memory_pool_free_block               (GpuMemoryPool    *pool,
+gboolean          gpu_memory_pool_free_block               (GpuMemoryPool    *pool,
                                                             GpuMemoryBlock   *block,
-                                                            GpuStream        *stream);
+                                                            GpuStream        *stream,
+                                                            GError          **error);
 GPU_AVAILABLE_IN_0_1
 void              gpu_memory_pool_free_blocks              (GpuMemoryPool    *pool,
                                                             GpuMemoryBlock  **blocks,

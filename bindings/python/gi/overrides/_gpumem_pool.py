@@ -5,6 +5,7 @@ statement frees."""
 from gi.repository import GObject
 
 from ..module import get_introspection_module
+from ._gpumem_checks import checked
 from ._gpumem_errors import ReleasedError
 
 Gpu = get_introspection_module("Gpu")
@@ -119,6 +120,15 @@ class MemoryPoolMethods:
                 raise ValueError(f"MemoryPool.free: {memory} is not memory of {self}, but of "
                                  f"{'no pool' if owner is None else owner}")
         Gpu.Allocator.free(self, memory)
+
+    def free_block(self, block, stream=None):
+        """Frees a block, even if other variables refer to it: see Gpu.MemoryBlock.free(). Raises
+        ValueError for a block of another pool, which stays allocated."""
+        if block is None:
+            return
+        checked(block, Gpu.MemoryBlock, "block")._check()
+        Gpu.MemoryPool.free_block(self, block, stream)  # drops a reference of its own
+        block.free()
 
     def trim(self, managed_bytes=0):
         """Returns cached memory to the driver until the pool manages at most managed_bytes."""
