@@ -444,6 +444,43 @@ def test_record_layouts(fixture):
     equal(Gpu.DType(empty.dtype), empty.get_dtype())
 
 
+def test_ravel_repeated(fixture):
+    """Repeated elements become a copy in one dimension, in the order of NumPy."""
+    need_numpy()
+    data = sample((2, 1, 3), "int32")
+    array = Gpu.Array.from_numpy(fixture.context, data)
+    for shape, axes in (((2, 4, 3), (0, 1, 2)), ((2, 4, 3), (1, 0, 2)), ((2, 4, 3), (2, 1, 0)),
+                        ((5, 2, 4, 3), (0, 1, 2, 3)), ((5, 2, 4, 3), (2, 3, 0, 1))):
+        view = array.broadcast_to(shape).transpose(axes)
+        expected = np.broadcast_to(data, shape).transpose(axes)
+        for order in "CFAK":
+            same(view.ravel(order).to_numpy(), expected.ravel(order))
+            same(view.copy(order=order).to_numpy(), expected)
+    flat = array[0, 0, 1].broadcast_to((4,)).ravel()
+    equal((flat.strides, flat.is_writable()), ((4,), True))
+    flat[2] = 1000
+    same(array.to_numpy(), data)
+
+
+def test_no_arithmetic(fixture):
+    """Arithmetic raises TypeError for operands of NumPy too, and comparisons remain."""
+    need_numpy()
+    data = np.arange(4, dtype="float32")
+    array, ones = Gpu.Array.from_numpy(fixture.context, data), np.ones(4, "float32")
+    for call in (lambda: array + ones, lambda: ones * array, lambda: array + np.float32(1),
+                 lambda: np.float32(1) - array, lambda: array + 1, lambda: np.add(array, ones)):
+        with raises(TypeError):
+            call()
+    with raises(TypeError):
+        array += ones
+    assert isinstance(array, Gpu.Array)
+    with raises(TypeError):
+        ones += array
+    same(ones == array, ones == data)
+    same(ones < array, ones < data)
+    same(np.asarray(array), data)
+
+
 def test_refused_types(fixture):
     need_numpy()
     for dtype, word in (("S5", "V5"), ("U2", "V8"), ("M8[ns]", "V8"), ("m8[s]", "V8"),

@@ -142,6 +142,37 @@ def test_messages_of_fixed_properties(fixture):
     check_message(lambda: unset.set_property("context", None), AttributeError, "'context'", once)
 
 
+def list_read_only(fixture):
+    """Yields objects with the names of their attributes that come from drivers or from Python."""
+    buffer = fixture.buffer(8)
+    yield fixture.device, [*fixture.device.attributes, "name", "traits", "capabilities", "props"]
+    yield buffer, [*buffer.attributes, "size", "released", "flags"]
+    yield fixture.stream, ["device", "priority", "n_submitted"]
+    pool = Gpu.MemoryPool(fixture.context)
+    yield pool, ["active_bytes", "kind", "hooks", "statistics"]
+    if fixture.device.capabilities & Gpu.Capabilities.SOURCE:
+        program = fixture.program()
+        kernel = program.scale
+        yield program, ["scale", "build_log"]
+        yield kernel, [*kernel.attributes, "name", "n_arguments"]
+    if not fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
+        yield pool.alloc_block(8), ["freed", "size", "address"]
+
+
+def test_read_only_attributes(fixture):
+    """No attribute of Python hides what the driver reports, and other attributes may be set."""
+    for thing, names in list_read_only(fixture):
+        for name in names:
+            name = name.replace("-", "_")
+            if C_NAME.match(name):
+                continue                        # an attribute of CUDA
+            check_message(lambda: setattr(thing, name, 1), AttributeError)
+        thing.note = 5
+        equal(thing.note, 5)
+        thing.note += 1
+        del thing.note
+
+
 def plain_subclasses():
     """Classes that a program derives from GLib.Error may define __new__()."""
     class Own(GLib.Error):

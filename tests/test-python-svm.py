@@ -249,6 +249,22 @@ def test_hints(fixture):
         svm.prefetch(offset=1, size=8192)
 
 
+def test_no_array(fixture):
+    """numpy.asarray() refuses shared memory, which the host may only access while it is mapped."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.SVM_COARSE)
+    svm = Gpu.Svm.shaped(fixture.context, (3,), "f4")
+    for convert in np.asarray, np.array, lambda memory: np.asarray(memory, "f4"):
+        with raises(TypeError, "Gpu.Svm is not an array of NumPy", "to_numpy()", "map()"):
+            convert(svm)
+    with svm.map() as mapping:
+        mapping.to_numpy()[:] = 1, 2, 3
+        equal(mapping.to_numpy().tolist(), [1, 2, 3])
+    host = Gpu.HostMemory(fixture.context, 3)
+    host.write(b"abc")
+    equal(np.asarray(host).tobytes(), b"abc")
+
+
 def test_system(fixture):
     data = bytearray(b"abc" * 100)
     if not fixture.device.capabilities & Gpu.Capabilities.SVM_SYSTEM:

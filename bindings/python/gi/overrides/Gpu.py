@@ -35,8 +35,8 @@ from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
                       export_in_place, hold, is_int, loaded_numpy, new_bytes, refuse_array,
-                      run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait, wait_for,
-                      wait_timeout)
+                      refuse_svm, run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait,
+                      wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
@@ -97,6 +97,15 @@ class _Attributes:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
+def _set_attribute(self, name, value):
+    """The method __setattr__() of classes with driver attributes. Each class needs its own, because
+    that of GObject precedes those of mixins."""
+    if not name.startswith("_") and not hasattr(type(self), name) and hasattr(self, name) \
+            and name not in vars(self):
+        raise AttributeError(f"the attribute '{name}' of {self!r} is read-only")
+    GObject.Object.__setattr__(self, name, value)
+
+
 def _get(name):
     """A read-only property that calls a getter."""
     return property(lambda self: getattr(self, "get_" + name)())
@@ -109,6 +118,7 @@ def _property(name, doc=None):
 
 
 class Device(Gpu.Device, _Attributes):
+    __setattr__ = _set_attribute
     id = _get("id")
     name = _get("name")
     backend = _get("backend")
@@ -298,6 +308,7 @@ def _synchronize_at_exit(synchronize, kind):
 class Memory(Gpu.Memory, _Attributes):
     """Memory of a context. Objects with the same native handle are equal. A with statement releases
     the memory at its end."""
+    __setattr__ = _set_attribute
     context = _get("context")
     flags = _get("flags")
     size = _get("size")
@@ -757,6 +768,7 @@ Image = override(Image)
 
 # Not in the classes: type checkers reject numpy.asarray(buffer) because the stubs lack the method
 Buffer.__array__ = Image.__array__ = refuse_array
+Svm.__array__ = refuse_svm
 
 
 class Sampler(SamplerMethods, Gpu.Sampler):
@@ -1230,6 +1242,7 @@ class Program(ProgramMethods, Gpu.Program):
     option or value each: ["-DN=4", "-I", path]. headers maps the names of headers, which the source
     may include, to their texts: {"types.h": "typedef float number;"}. names lists the templates,
     overloads and variables that the program looks up later. Binaries are bytes-like objects."""
+    __setattr__ = _set_attribute
     build_log = _get("build_log")
     binary = _get("binary")
     context = _get("context")
@@ -1249,6 +1262,7 @@ Program = override(Program)
 class Kernel(Gpu.Kernel, _Attributes):
     """A kernel of a program. A call launches the kernel: kernel (stream, grid, block,
     *arguments)."""
+    __setattr__ = _set_attribute
     name = _get("name")
     n_arguments = _get("n_arguments")
     native_handle = _get("native_handle")

@@ -84,8 +84,15 @@ def refuse_array(memory, dtype=None, copy=None):
                     "copy of its contents")
 
 
+def refuse_svm(memory, dtype=None, copy=None):
+    """The method __array__() of Gpu.Svm, which the host may only access while it is mapped, unless
+    it is fine-grained."""
+    raise TypeError("a Gpu.Svm is not an array of NumPy: to_numpy() returns an array over "
+                    "fine-grained memory, and map().to_numpy() over any other")
+
+
 def is_array_like(data):
-    if isinstance(data, (Gpu.Buffer, Gpu.Image)):       # whose __array__() is refuse_array()
+    if isinstance(data, (Gpu.Buffer, Gpu.Image, Gpu.Svm)):       # whose __array__() is refuse_array()
         return False
     return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
 

@@ -82,8 +82,21 @@ def to_order(array, order, choices="CFAK"):
 
 
 def list_axes(array):
-    """Returns the axes in the order of the memory, from the largest stride to the smallest."""
-    return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    """Returns the axes in the order of the memory, from the largest stride to the smallest. As in
+    NumPy, an axis with the stride 0, or of length 1, has no place of its own in that order."""
+    strides = [abs(stride) if length > 1 else 0
+               for stride, length in zip(array.strides, array.shape)]
+    axes = []                                   # from the smallest stride
+    for axis in reversed(range(array.ndim)):
+        place = len(axes)
+        for i in reversed(range(len(axes))):
+            if strides[axis] == 0 or strides[axes[i]] == 0:
+                continue
+            if strides[axes[i]] <= strides[axis]:
+                break
+            place = i
+        axes.insert(place, axis)
+    return axes[::-1]
 
 
 def new_in_order(array, dtype, order, allocator, stream):
@@ -246,6 +259,8 @@ class ArrayConversions:
 
     def __ne__(self, other) -> Any:
         return _to_numbers(self) != _to_comparable(other)
+
+    __array_ufunc__ = None                      # no arithmetic, also with an operand of NumPy
 
     # PyGObject would compare addresses
 

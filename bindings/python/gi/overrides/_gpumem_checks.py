@@ -464,6 +464,9 @@ class _PropertiesOf:
         props = vars(_GObject)["props"].__get__(thing, owner)
         return props if thing is None else _Properties(thing, props)
 
+    def __set__(self, thing, value):
+        raise AttributeError(f"the attribute 'props' of {thing!r} is read-only")
+
 
 def _set_property(self, name, value):
     """Sets a property."""

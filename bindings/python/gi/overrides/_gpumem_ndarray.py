@@ -502,14 +502,21 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     def ravel(self, order="C"):
         """Returns the elements in one dimension: a view if the memory has them in that order, and
         else a copy, as in NumPy. The orders are those of copy()."""
-        if to_order(self, order) == "K":
+        order = to_order(self, order)
+        # NumPy copies repeated elements: a view of them could not be written
+        is_repeated = any(stride == 0 and length > 1
+                          for stride, length in zip(self.strides, self.shape))
+        if is_repeated and order == "K":
+            return self.copy().ravel("K")
+        if order == "K":
             return self.transpose(list_axes(self)).ravel()
-        order = _to_order(to_order(self, order))
-        try:
-            return Gpu.Array.ravel(self, order)
-        except GLib.Error as error:
-            if not error.matches(Gpu.error_quark(), Gpu.Error.INVALID_ARGUMENT):
-                raise
+        order = _to_order(order)
+        if not is_repeated:
+            try:
+                return Gpu.Array.ravel(self, order)
+            except GLib.Error as error:
+                if not error.matches(Gpu.error_quark(), Gpu.Error.INVALID_ARGUMENT):
+                    raise
         return Gpu.Array.ravel(self.copy(order=order.value_nick.upper()), order)
 
     def flatten(self, order="C") -> "Array":

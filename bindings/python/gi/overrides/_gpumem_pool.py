@@ -17,7 +17,8 @@ class MemoryBlockMethods:
     argument a block passes its address, for a pointer or a ulong parameter.
 
     All methods of a freed block raise Gpu.ReleasedError."""
-    freed = False
+    _freed = False
+    freed = property(lambda self: self._freed, doc="Whether the block was freed.")
 
     def _check(self):
         if self.freed:
@@ -29,7 +30,7 @@ class MemoryBlockMethods:
         self._check()
         if stream is not None:
             Gpu.MemoryBlock.add_stream(self, stream)
-        self.freed = True
+        self._freed = True
         self._clear_boxed()
 
     unref = free
