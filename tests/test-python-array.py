@@ -23,6 +23,14 @@ add (__global uint *numbers, uint summand)
 }
 """
 
+COPY = """
+__kernel void
+copy (__global uint *to, __global const uint *from)
+{
+  to[get_global_id (0)] = from[get_global_id (0)];
+}
+"""
+
 
 def same(got, expected):
     equal(got.shape, expected.shape)
@@ -460,6 +468,27 @@ def test_ravel_repeated(fixture):
     equal((flat.strides, flat.is_writable()), ((4,), True))
     flat[2] = 1000
     same(array.to_numpy(), data)
+
+
+def test_repeated_arguments(fixture):
+    """A kernel takes an array whose elements share memory only as a pointer to const, if the driver
+    describes the arguments."""
+    need_numpy()
+    if not fixture.device.capabilities & Gpu.Capabilities.SOURCE:
+        raise Skip(f"{fixture.device.id} compiles no source")
+    array = Gpu.Array.from_numpy(fixture.context, np.arange(2, 6, dtype="uint32"))
+    program = Gpu.Program(fixture.context, ADD + COPY)
+    add, copy = program.add, program.copy
+    result = Gpu.Array.zeros(fixture.context, 1, "uint32")
+    view = array[:1].broadcast_to((3,))
+    for repeated in view, view[1:]:
+        fixture.stream.launch(copy, 1, None, (result, repeated))
+        equal(result.tolist(), [2])
+        with raises(ValueError, "argument 0", "cannot be written", "share memory", "const"):
+            fixture.stream.launch(add, 1, None, (repeated, 5))
+    equal(array.tolist(), [2, 3, 4, 5])
+    fixture.stream.launch(add, 1, None, (array[:1], 5))
+    equal(array.tolist(), [7, 3, 4, 5])
 
 
 def test_no_arithmetic(fixture):

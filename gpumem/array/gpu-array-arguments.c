@@ -48,7 +48,9 @@ get_array_memory (GpuArray    *array,
  * gpu_array_get_descriptor() if the kernel needs them. The launch counts as a use of the memory
  * from the first byte that belongs to an element to the end of the last element. If the element
  * whose indices are all 0 is not at the start of the memory, the argument is a slice of the memory
- * (OpenCL: clCreateSubBuffer). May be called from any thread; does not block.
+ * (OpenCL: clCreateSubBuffer). The launch rejects an array whose elements share memory, such as one
+ * of gpu_array_broadcast(), for an argument that the driver describes as a pointer to non-const.
+ * May be called from any thread; does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array was never initialised or
  *   starts at an offset that gpu_buffer_slice() rejects, with %GPU_ERROR_NOT_SUPPORTED if strides
@@ -81,7 +83,8 @@ gpu_arguments_add_array (GpuArguments  *arguments,
         return FALSE;
     }
 
-  _gpu_arguments_add_range (arguments, memory, begin - array->layout.offset, end - begin);
+  _gpu_arguments_add_range (arguments, memory, begin - array->layout.offset, end - begin,
+                            array->shares_bytes);
 
   return TRUE;
 }

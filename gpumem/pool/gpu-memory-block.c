@@ -627,7 +627,7 @@ check_free (GpuMemoryPool        *pool,
   return TRUE;
 }
 
-/* Like check_free(), but for values of programs in any language. */
+/* Like check_free(), but reports an error. */
 static GPU_APART gboolean
 check_free_block (GpuMemoryPool         *pool,
                   const GpuMemoryBlock  *block,

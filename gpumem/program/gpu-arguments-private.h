@@ -39,6 +39,8 @@ typedef struct
       GpuSampler *sampler;          /* SAMPLER, TEXTURE */
       gsize       offset;           /* for MEMORY with a size: offset of the bytes in use from the
                                      * start of the memory; a negative offset wraps modulo 2^64 */
+      gboolean    shares_bytes;     /* for MEMORY with a size: elements share bytes, so that the
+                                     * kernel must not write them */
     };
     guint8    *allocated;           /* size > GPU_ARGUMENT_INLINE_SIZE */
     guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];
@@ -124,10 +126,12 @@ gboolean      _gpu_arguments_resolve      (GpuArguments      *arguments,
                                            GError           **error);
 
 /* Adds @memory for a kernel that uses only @size bytes of @memory, from @offset on. The kernel gets
- * the address of the first byte of @memory, not of the byte at @offset. */
+ * the address of the first byte of @memory, not of the byte at @offset. With @shares_bytes, the
+ * launch rejects the memory for an argument that the driver describes as a pointer to non-const. */
 void _gpu_arguments_add_range (GpuArguments *arguments,
                                GpuMemory    *memory,
                                gsize         offset,
-                               gsize         size);
+                               gsize         size,
+                               gboolean      shares_bytes);
 
 G_END_DECLS

@@ -391,14 +391,22 @@ resolve_image (GpuImage               *image,
   return check_access (image, !info->read_only, kernel, info, index, error);
 }
 
+/* Returns whether the memory of an argument has to be one that kernels may write. */
+static inline gboolean
+needs_write (const GpuArgumentInfo *info)
+{
+  return !info->read_only && info->kind == GPU_ARGUMENT_KIND_MEMORY && !info->is_declared;
+}
+
 /* Returns FALSE if kernels may not write the memory, but the driver describes the argument as a
  * pointer to non-const. */
 static inline gboolean
 allows_use (GpuMemory              *memory,
+            gboolean                shares_bytes,
             const GpuArgumentInfo  *info)
 {
-  return (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0 || info->read_only
-         || info->kind != GPU_ARGUMENT_KIND_MEMORY || info->is_declared;
+  return ((memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0 && !shares_bytes)
+         || !needs_write (info);
 }
 
 GPU_COLD static gboolean
@@ -410,6 +418,15 @@ fail_written (GpuMemory              *memory,
 {
   g_autofree char *where = describe (kernel, info, index);
   g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
+
+  if ((memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s may be written, and the array cannot be written: its elements, or those of "
+                   "an array that it views, share memory; kernels must take it as an argument that "
+                   "is a pointer to const", where);
+      return FALSE;
+    }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s may be written, which the flags of the memory of %" G_GSIZE_FORMAT " bytes, %s, "
@@ -438,7 +455,7 @@ resolve_memory (const GpuArgumentItem  *item,
   if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_MEMORY)
     return set_mismatch (kernel, info, index, *memory != NULL ? "memory" : "NULL", error);
 
-  return *memory == NULL || allows_use (*memory, info)
+  return *memory == NULL || allows_use (*memory, item->size > 0 && item->value.shares_bytes, info)
          || fail_written (*memory, kernel, info, index, error);
 }
 
@@ -899,7 +916,7 @@ read_argument (const GpuArgumentInfo  *info,
     case GPU_ARGUMENT_KIND_MEMORY:
       *memory = va_arg (*ap, GpuMemory *);
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
-      return *memory != NULL && _gpu_is_linear (*memory) && allows_use (*memory, info);
+      return *memory != NULL && _gpu_is_linear (*memory) && allows_use (*memory, FALSE, info);
 
     case GPU_ARGUMENT_KIND_LOCAL:
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,

@@ -315,12 +315,14 @@ void
 _gpu_arguments_add_range (GpuArguments *arguments,
                           GpuMemory    *memory,
                           gsize         offset,
-                          gsize         size)
+                          gsize         size,
+                          gboolean      shares_bytes)
 {
   GpuArgumentItem *item = append_objects (arguments, GPU_ARGUMENT_ITEM_MEMORY, memory, NULL);
 
   item->size = size;
   item->value.offset = offset;
+  item->value.shares_bytes = shares_bytes;
 }
 
 /**

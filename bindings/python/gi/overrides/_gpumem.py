@@ -92,7 +92,7 @@ def refuse_svm(memory, dtype=None, copy=None):
 
 
 def is_array_like(data):
-    if isinstance(data, (Gpu.Buffer, Gpu.Image, Gpu.Svm)):       # whose __array__() is refuse_array()
+    if isinstance(data, (Gpu.Buffer, Gpu.Image, Gpu.Svm)):      # whose __array__() raises an error
         return False
     return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
 
