@@ -470,6 +470,19 @@ def test_ravel_repeated(fixture):
     same(array.to_numpy(), data)
 
 
+def test_positional_order(fixture):
+    """copy() takes the order as its only positional argument, as in NumPy."""
+    need_numpy()
+    data = sample((2, 3))
+    array = Gpu.Array.from_numpy(fixture.context, data)
+    for order in "CFAK":
+        got, expected = array.T.copy(order), data.T.copy(order)
+        same(got.to_numpy(), expected)
+        equal(got.strides, expected.strides)
+    with raises(ValueError, "order must be"):
+        array.copy("X")
+
+
 def test_repeated_arguments(fixture):
     """A kernel takes an array whose elements share memory only as a pointer to const, if the driver
     describes the arguments."""

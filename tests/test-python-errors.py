@@ -14,7 +14,7 @@ import weakref
 
 from gi.module import get_introspection_module
 
-from python_util import C_NAME, Gpu, equal, main, need, np, run_without_fast, spin
+from python_util import C_NAME, Gpu, equal, main, need, need_numpy, np, run_without_fast, spin
 from gi.repository import Gio, GLib, GObject
 
 TOO_LARGE = 1 << 60
@@ -140,6 +140,33 @@ def test_messages_of_fixed_properties(fixture):
     unset.set_property("context", context)
     equal(unset.get_property("context"), context)
     check_message(lambda: unset.set_property("context", None), AttributeError, "'context'", once)
+
+
+def test_messages_of_host_arrays(fixture):
+    """Messages name the function and the argument, and the way to copy."""
+    need_numpy()
+    buffer, stream, host = fixture.buffer(48), fixture.stream, np.zeros(4)
+    array = Gpu.Array.zeros(fixture.context, (4,), "f4")
+    for call, kind, words in (
+            (lambda: stream.copy(host, buffer), TypeError,
+             ("Stream.copy: destination must be", "ndarray", "Stream.read_into()")),
+            (lambda: stream.copy(buffer, host), TypeError,
+             ("Stream.copy: source must be", "ndarray", "Stream.write()")),
+            (lambda: buffer.write([1]), TypeError, ("Buffer.write: data must be", "'list'")),
+            (lambda: buffer.read_into([0]), TypeError, ("Buffer.read_into: target must be",)),
+            (lambda: buffer.read_into(bytes(48)), BufferError,
+             ("Buffer.read_into: target must be writable, and the 'bytes' is not",)),
+            (lambda: Gpu.Array.zeros(fixture.context, "f4", (4,)), TypeError,
+             ("the shape must be", "'f4'", "type is the argument after the shape")),
+            (lambda: Gpu.Array.for_memory(buffer, "f4", (4,)), TypeError, ("the shape must be",)),
+            (lambda: array.reshape(-1, -1), ValueError, ("more than one -1",)),
+            (lambda: array[host > 0], TypeError, ("an array of type bool and shape (4,)",))):
+        check_message(call, kind, *words)
+    if fixture.device.capabilities & Gpu.Capabilities.SOURCE:
+        kernel = fixture.program().scale
+        check_message(lambda: kernel(stream, 1, None, Gpu.In(host), Gpu.Out([0.0])), TypeError,
+                      "the array of Gpu.Out, argument 1, must be a bytes-like object", "'list'")
+        check_message(lambda: kernel(buffer, 1.0), TypeError, "not Gpu.Buffer")
 
 
 def list_read_only(fixture):

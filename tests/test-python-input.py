@@ -391,7 +391,7 @@ def test_no_numpy_array(fixture):
                      lambda memory: Gpu.Array.from_numpy(fixture.context, memory)):
             with raises(TypeError, f"a Gpu.{type(memory).__name__} is not", "to_numpy()"):
                 call(memory)
-        with raises(TypeError, "a bytes-like object is required"):
+        with raises(TypeError, "Buffer.write: data must be a bytes-like object"):
             buffer.write(memory)
     equal(np.asarray(Gpu.HostMemory(fixture.context, 4)).shape, (4,))
 

@@ -123,13 +123,25 @@ def _to_exportable(data, writable):
     return _to_bytes(numpy.asarray(data), False)
 
 
+def _explain_export(error, data, writable, name):
+    """Returns an exception that names the function and the argument, by default target or data."""
+    name, caller = name or ("target" if writable else "data"), find_caller()
+    where = f"{caller}: {name}" if caller else name
+    what = f"'{type(data).__name__}'"
+    if isinstance(error, TypeError):
+        return TypeError(f"{where} must be a bytes-like object, not {what}")
+    if writable and isinstance(error, BufferError):
+        return BufferError(f"{where} must be writable, and the {what} is not: {error}")
+    return error
+
+
 class Exported:
     """The memory of a bytes-like object, whose address is fixed until release() or the end of a
     with statement. The bytes are in the order of the memory: arrays in Fortran order are not
     transposed, and arrays with gaps raise ValueError."""
     __slots__ = ("data", "address", "size", "_buffer")
 
-    def __init__(self, data, writable=False):
+    def __init__(self, data, writable=False, name=None):
         numpy = loaded_numpy()
         if numpy is not None and isinstance(data, numpy.ndarray):
             check_array(data)
@@ -140,10 +152,7 @@ class Exported:
         except (BufferError, TypeError, ValueError) as error:
             exportable = _to_exportable(data, writable)
             if exportable is None:
-                if writable or not isinstance(error, TypeError):
-                    raise
-                raise TypeError("a bytes-like object is required, not "
-                                f"'{type(data).__name__}'") from None
+                raise _explain_export(error, data, writable, name) from None
             data = exportable
             _get_buffer(data, self._buffer, flags)
         self.data = data                        # contiguous

@@ -7,6 +7,7 @@ from ..module import get_introspection_module
 from ._gpumem import check_array, loaded_numpy
 from ._gpumem_checks import to_index
 from ._gpumem_dlpack import import_foreign
+from ._gpumem_names import find_caller
 
 Gpu = get_introspection_module("Gpu")
 
@@ -102,6 +103,11 @@ def is_over_memory(array):
     return _exported_under(array) is not None
 
 
+# How to copy between memory and an array of the host
+_ADVICE = {"destination": ": Stream.read_into() reads into an array of the host",
+           "source": ": Stream.write() writes from an array of the host"}
+
+
 def _locate(array, stream=None, name="memory"):
     """Returns the memory under an array, and the offset and size of the array in it. With a CUDA
     stream, the array may be of another library."""
@@ -111,8 +117,10 @@ def _locate(array, stream=None, name="memory"):
         foreign = import_foreign(stream.get_context(), array, name)
         is_ours, array = foreign is not None, array if foreign is None else foreign
     if exported is None and not is_ours:
-        raise TypeError("Gpu.Memory, a Gpu.Array or an array over Gpu memory is required, not "
-                        f"'{type(array).__name__}'")
+        caller = find_caller()
+        advice = _ADVICE.get(name, "") if caller == "Stream.copy" else ""
+        raise TypeError(f"{f'{caller}: ' if caller else ''}{name} must be Gpu.Memory, a Gpu.Array "
+                        f"or an array over Gpu memory, not '{type(array).__name__}'{advice}")
     if is_ours and name == "destination":
         check_destination(array)
     if not array.flags.forc:

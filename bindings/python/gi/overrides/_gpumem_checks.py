@@ -30,6 +30,8 @@ _INTEGERS = {getattr(TypeTag, f"{prefix}INT{bits}"): limits
                                     ("U", (0, (1 << bits) - 1)))}
 _STRINGS = {TypeTag.UTF8, TypeTag.FILENAME}
 
+_OVERRIDES = "gi.overrides.Gpu"
+
 # Classes whose functions check nothing: True is a valid value of a kernel argument.
 _UNCHECKED = {"Arguments"}
 
@@ -48,7 +50,7 @@ def to_index(value, name):
             return operator.index(value)
         except TypeError:
             pass
-    raise TypeError(f"{name} must be a whole number, not {value!r}")
+    raise TypeError(f"{name} must be a whole number, not {describe(value)}")
 
 
 def to_indices(value, name):
@@ -89,6 +91,12 @@ def describe(value):
     """Returns a short text for a value in a message. PyGObject shows enumerations by names of C."""
     if isinstance(value, (GObject.GEnum, GObject.GFlags)):
         return to_python(repr(value))
+    kind = type(value)
+    if isinstance(value, GObject.Object) and kind.__module__ in ("Gpu", _OVERRIDES):
+        return f"Gpu.{kind.__name__}"           # reprlib would cut the middle of the repr
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:      # a number of NumPy has the shape ()
+        return f"an array of type {getattr(value, 'dtype', '?')} and shape {shape}"
     return reprlib.repr(value)
 
 

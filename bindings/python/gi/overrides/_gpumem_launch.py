@@ -40,9 +40,9 @@ class InOut(Transfer):
     to_host = True
 
 
-def _allocate(stream, transfer):
+def _allocate(stream, transfer, name):
     """Allocates memory for the array; returns None, a null pointer, if the array is empty."""
-    with Exported(transfer.array, writable=transfer.to_host) as exported:
+    with Exported(transfer.array, transfer.to_host, name) as exported:
         size = exported.size
     if size == 0:
         return None
@@ -81,7 +81,8 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), a
         args = to_list(args, "args", "kernel arguments", "args=(argument,)")
         for index, value in enumerate(args):
             if isinstance(value, Transfer):
-                args[index] = _allocate(stream, value)
+                name = f"the array of Gpu.{type(value).__name__}, argument {index},"
+                args[index] = _allocate(stream, value, name)
                 transfers.append((args[index], value))
     arguments = to_arguments(kernel, args, indirect)
     if shared_size or flags or global_offset is not None:

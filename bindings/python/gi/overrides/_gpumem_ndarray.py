@@ -11,7 +11,7 @@ from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_interru
                       takes_signals, to_glib_bytes, wait_for)
 from ._gpumem_array_convert import ArrayConversions, list_axes, new_in_order, to_bfloat, to_order
 from ._gpumem_array_text import ArrayText
-from ._gpumem_checks import get_stream, to_index
+from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
 from ._gpumem_native import fast
 from ._gpumem_scope import get_current_allocator, to_allocator
@@ -208,6 +208,9 @@ class Flags:
 
 
 def _to_shape(shape):
+    if isinstance(shape, (str, bytes)):
+        raise TypeError(f"the shape must be a number or a tuple of numbers, not {shape!r}: the "
+                        "type is the argument after the shape")
     return [to_index(length, "a length of the shape")
             for length in (shape if hasattr(shape, "__iter__") else (shape,))]
 
@@ -262,7 +265,7 @@ def _to_index(value):
         return operator.index(None if is_bool else value)
     except TypeError:
         raise TypeError("an array index must be a number, a slice, None, ... or the name of a "
-                        f"field, not {value!r}") from None
+                        f"field, not {describe(value)}") from None
 
 
 class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
@@ -316,7 +319,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         """Creates an array with undefined contents. If strides (in bytes) are given, the order is
         ignored. With a negative stride the first element is not at the start of the memory, as in
         NumPy."""
-        source, dtype, shape = _source(context, allocator), to_dtype(dtype), _to_shape(shape)
+        source, shape, dtype = _source(context, allocator), _to_shape(shape), to_dtype(dtype)
         if strides is None:
             return Gpu.Array.new_full(*source, stream, dtype, shape, _to_order(order))
         strides = _to_strides(strides)
@@ -332,8 +335,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     @classmethod
     def zeros(cls, context, shape, dtype=float, order="C", allocator=None, stream=None):
         """Creates an array of zeros."""
+        shape = _to_shape(shape)
         return Gpu.Array.new_filled(*_source(context, allocator), stream, to_dtype(dtype),
-                                    _to_shape(shape), _to_order(order), None)
+                                    shape, _to_order(order), None)
 
     @classmethod
     def full(cls, context, shape, value, dtype=None, order="C", allocator=None, stream=None):
@@ -366,8 +370,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     @classmethod
     def for_memory(cls, memory, shape, dtype, offset=0, strides=()):
         """Creates an array over existing memory."""
-        strides = [] if strides is None else _to_strides(strides)
-        return Gpu.Array.new_for_memory(memory, offset, to_dtype(dtype), _to_shape(shape), strides)
+        strides, shape = [] if strides is None else _to_strides(strides), _to_shape(shape)
+        return Gpu.Array.new_for_memory(memory, offset, to_dtype(dtype), shape, strides)
 
     @classmethod
     def from_numpy(cls, context, array, stream=None, allocator=None) -> "Array":
@@ -467,7 +471,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     def copy(self, allocator=None, stream=None, order="K"):
         """Returns a new array with a copy of the elements, made on the device. The order is "C",
         "F", "A" for "F" if this array is contiguous in that order alone, and else "C", or "K" for
-        that of this array."""
+        that of this array. As in NumPy, the order may also be the only positional argument."""
+        if isinstance(allocator, str) and order == "K":
+            allocator, order = None, allocator
         allocator = _source(self.context, allocator)[1]
         if order == "K" and _is_contiguous(self):
             result = Gpu.Array.new_like(self, allocator, stream)
@@ -497,6 +503,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         computed. Raises ValueError if the number of elements differs, or if the elements would have
         to be copied."""
         shape = shape[0] if len(shape) == 1 and hasattr(shape[0], "__iter__") else shape
+        if sum(length == -1 for length in shape if isinstance(length, int)) > 1:
+            raise ValueError(f"Array.reshape: the shape {tuple(shape)} has more than one -1: only "
+                             "one length can be computed")
         return Gpu.Array.reshape(self, _to_shape(shape), _to_order(order))
 
     def ravel(self, order="C"):
