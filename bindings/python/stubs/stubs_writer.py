@@ -145,6 +145,7 @@ class Writer:
         overridden = self._overrides.members(found.name)
         if found.name in WITHOUT_GETATTR:
             overridden.pop("__getattr__")
+        overridden.pop("__setattr__", None)         # with it, type checkers accept misspelled names
         lines = [f"class {found.name}({self._bases(found)}):"]
         lines += docstring(self._overrides.doc(found.name) or found.doc, "    ")
         lines += [f"    {name}: {kind}" for name, kind in found.fields.items()

@@ -82,8 +82,13 @@ def to_order(array, order, choices="CFAK"):
 
 
 def list_axes(array):
-    """Returns the axes in the order of the memory, from the largest stride to the smallest. As in
-    NumPy, an axis with the stride 0, or of length 1, has no place of its own in that order."""
+    """Returns the axes in the order of the memory, from the largest stride to the smallest."""
+    return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+
+
+def list_raveled_axes(array):
+    """Returns the axes in the order of ravel("K"). It differs from that of copy("K"), as in NumPy:
+    an axis with the stride 0, or of length 1, stays where it is."""
     strides = [abs(stride) if length > 1 else 0
                for stride, length in zip(array.strides, array.shape)]
     axes = []                                   # from the smallest stride

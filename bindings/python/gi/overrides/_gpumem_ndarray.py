@@ -9,7 +9,8 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_interruptible,
                       takes_signals, to_glib_bytes, wait_for)
-from ._gpumem_array_convert import ArrayConversions, list_axes, new_in_order, to_bfloat, to_order
+from ._gpumem_array_convert import (ArrayConversions, list_raveled_axes, new_in_order, to_bfloat,
+                                    to_order)
 from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
@@ -515,10 +516,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         # NumPy copies repeated elements: a view of them could not be written
         is_repeated = any(stride == 0 and length > 1
                           for stride, length in zip(self.strides, self.shape))
-        if is_repeated and order == "K":
-            return self.copy().ravel("K")
         if order == "K":
-            return self.transpose(list_axes(self)).ravel()
+            return self.transpose(list_raveled_axes(self)).ravel()
         order = _to_order(order)
         if not is_repeated:
             try:

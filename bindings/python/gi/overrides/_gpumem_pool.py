@@ -18,7 +18,11 @@ class MemoryBlockMethods:
 
     All methods of a freed block raise Gpu.ReleasedError."""
     _freed = False
-    freed = property(lambda self: self._freed, doc="Whether the block was freed.")
+
+    @property
+    def freed(self) -> bool:
+        """Whether the block was freed."""
+        return self._freed
 
     def _check(self):
         if self.freed:
