@@ -97,7 +97,7 @@ def test_memory(fixture):
     need_numpy()
     stream, data = fixture.stream, np.arange(N, dtype=np.float32)
     if fixture.device.backend != "cuda":
-        with raises(TypeError, "is required"):
+        with raises(TypeError, "destination must be Gpu.Memory"):
             stream.fill(SimpleNamespace(__cuda_array_interface__={}), b"a")
         return
     array = Gpu.Array.from_numpy(fixture.context, data)
