@@ -6,6 +6,13 @@
 #include "test-allocator-util.h"
 
 #define SIZE 4096
+/* PoCL locks events in pairs. ThreadSanitizer loses the stacks of so many locks, and then reports
+ * the order that tests/tsan.supp permits. */
+#ifdef __SANITIZE_THREAD__
+#define MANY 20
+#else
+#define MANY 200
+#endif
 
 static void
 fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
@@ -167,20 +174,20 @@ failure_many_events (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
 
-  for (guint i = 0; i < 200; i++)
+  for (guint i = 0; i < MANY; i++)
     {
       g_ptr_array_add (events, test_gate (fixture, a));
-      fill (a, i < 199 ? buffer : last, i);
-      fill (b, i < 199 ? buffer : last, i + 1);
+      fill (a, i < MANY - 1 ? buffer : last, i);
+      fill (b, i < MANY - 1 ? buffer : last, i + 1);
     }
 
-  for (guint i = 0; i < 199; i++)
+  for (guint i = 0; i < MANY - 1; i++)
     test_open (events->pdata[i]);
 
   content = test_content (buffer);
-  test_assert_value (g_bytes_get_data (content, NULL), 199, SIZE);
+  test_assert_value (g_bytes_get_data (content, NULL), MANY - 1, SIZE);
 
-  fail (events->pdata[199], "the last event");
+  fail (events->pdata[MANY - 1], "the last event");
   g_assert_false (gpu_stream_synchronize (a, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "the last event");
   g_clear_error (&error);
