@@ -6,8 +6,8 @@
 #include "test-allocator-util.h"
 
 #define SIZE 4096
-/* PoCL locks events in pairs. ThreadSanitizer loses the stacks of so many locks, and then reports
- * the order that tests/tsan.supp permits. */
+/* PoCL locks events in pairs. ThreadSanitizer loses the stacks of 200 locks, and then reports the
+ * order that tests/tsan.supp permits. */
 #ifdef __SANITIZE_THREAD__
 #define MANY 20
 #else
