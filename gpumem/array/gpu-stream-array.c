@@ -165,25 +165,30 @@ _gpu_array_peek_timeline (GpuArray    *array,
   return _gpu_context_peek_timeline (array->context, stream, function, error);
 }
 
+/* @others: words for elements of other arrays that may share the memory, or "" */
+static gboolean
+fail_shared (const GpuArrayLayout  *layout,
+             const char            *others,
+             const char            *function,
+             GError               **error)
+{
+  g_autofree char *shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
+  g_autofree char *strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: an array of shape %s and strides %s cannot be written: its elements of %"
+               G_GSIZE_FORMAT " bytes%s may share memory", function, shape, strides,
+               layout->item_size, others);
+
+  return FALSE;
+}
+
 gboolean
 _gpu_array_check_apart (const GpuArrayLayout  *layout,
                         const char            *function,
                         GError               **error)
 {
-  g_autofree char *shape = NULL;
-  g_autofree char *strides = NULL;
-
-  if (!_gpu_array_layout_may_overlap (layout))
-    return TRUE;
-
-  shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
-  strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: elements of %" G_GSIZE_FORMAT " bytes with the shape %s and the strides %s "
-               "may share memory, and cannot be written", function, layout->item_size, shape,
-               strides);
-
-  return FALSE;
+  return !_gpu_array_layout_may_overlap (layout) || fail_shared (layout, "", function, error);
 }
 
 /* Returns FALSE if a write of one element could change another element of @array, or of an array
@@ -193,21 +198,8 @@ check_writable (GpuArray    *array,
                 const char  *function,
                 GError     **error)
 {
-  const GpuArrayLayout *layout = &array->layout;
-  g_autofree char *shape = NULL;
-  g_autofree char *strides = NULL;
-
-  if (!array->shares_bytes)
-    return TRUE;
-
-  shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
-  strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: an array of shape %s and strides %s cannot be written: its elements of %"
-               G_GSIZE_FORMAT " bytes, or those of an array that it views, may share memory",
-               function, shape, strides, layout->item_size);
-
-  return FALSE;
+  return !array->shares_bytes
+         || fail_shared (&array->layout, ", or those of an array that it views,", function, error);
 }
 
 gboolean
