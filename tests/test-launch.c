@@ -814,7 +814,8 @@ launch_empty_invalid (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "the block has no work-items");
   g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, none,
                                  &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 2 arguments");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT,
+                         "takes 2 arguments, not 0; the first that is missing is ");
   g_assert_null (gpu_launch_new (kernel, &grid, NULL, NULL, 0,
                                  GPU_LAUNCH_FLAGS_ALLOW_EMPTY | 1 << 10, arguments, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "launch flags 0x400");

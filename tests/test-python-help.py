@@ -213,6 +213,17 @@ def plain_quotes():
               text.encode())
 
 
+def plain_raised():
+    """Errors follow "raises" in every docstring from the library's documentation."""
+    texts = [(name, " ".join((value.__doc__ or "").split())) for name, value in list_callables()]
+    found = [(name, what) for name, text in texts
+             for what in re.findall(r"; raises\b(.{,30})", text)]
+    wrong = [one for one in found if not re.match(r":| (Gpu\.Error\.|G_IO_ERROR|GIOError"
+                                                  r"|the |an )", one[1])]
+    assert len(found) >= 100 or not HAS_MODULE, len(found)
+    equal(wrong, [])
+
+
 def plain_text():
     """Docstrings of the library list parameters and errors; those of the main methods of the
     overrides mention shapes, dtypes, copies and errors."""

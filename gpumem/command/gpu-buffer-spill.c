@@ -201,12 +201,14 @@ notify_spilled (GpuBuffer *buffer)
  * a pool, the call also blocks until all work that uses the memory has completed. May be called
  * from any thread.
  *
- * Returns: %TRUE, or %FALSE with @buffer unchanged. The error is %GPU_ERROR_NOT_SUPPORTED for a
- *   slice, for pitched, wrapped, imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory that a
- *   #GpuAllocatorAdaptor tracks, or if the pool of @buffer no longer exists; %GPU_ERROR_BUSY while
- *   slices, images, mappings or prepared launches of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if
- *   the flags do not let the host read and write the memory, or if @stream belongs to another
- *   context; %GPU_ERROR_RELEASED; or the driver's error
+ * An error leaves @buffer unchanged.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for a slice, for pitched, wrapped,
+ *   imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory that a #GpuAllocatorAdaptor tracks,
+ *   or if the pool of @buffer no longer exists; %GPU_ERROR_BUSY while slices, images, mappings or
+ *   prepared launches of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if the flags do not let the
+ *   host read and write the memory, or if @stream belongs to another context; %GPU_ERROR_RELEASED;
+ *   or the driver's error
  *
  * Since: 0.1
  */
@@ -353,10 +355,11 @@ unspill (GpuMemory    *memory,
  * buffer can be used at once, on all streams. Does nothing if @buffer is not spilled. Blocks only
  * during the allocation. May be called from any thread.
  *
- * Returns: %TRUE, or %FALSE with @buffer still spilled. The error is
- *   %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_BUSY if another thread is moving @buffer,
- *   %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context, %GPU_ERROR_RELEASED, or the
- *   driver's error
+ * An error leaves @buffer spilled.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_BUSY if another thread
+ *   is moving @buffer, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context,
+ *   %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */

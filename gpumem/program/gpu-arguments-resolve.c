@@ -453,7 +453,8 @@ resolve_memory (const GpuArgumentItem  *item,
   value->kind = GPU_ARGUMENT_KIND_MEMORY;
 
   if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_MEMORY)
-    return set_mismatch (kernel, info, index, *memory != NULL ? "memory" : "NULL", error);
+    return set_mismatch (kernel, info, index, *memory != NULL ? "memory" : "a null pointer",
+                         error);
 
   return *memory == NULL || allows_use (*memory, item->size > 0 && item->value.shares_bytes, info)
          || fail_written (*memory, kernel, info, index, error);
@@ -645,6 +646,22 @@ resolve_item (const GpuArgumentItem  *item,
     }
 }
 
+static gboolean
+set_wrong_number (GpuKernel              *kernel,
+                  const GpuArgumentInfo  *infos,
+                  guint                   n_arguments,
+                  guint                   n_given,
+                  GError                **error)
+{
+  const char *name = n_given < n_arguments ? infos[n_given].name : NULL;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_stream_launch: kernel %s takes %u arguments, not %u%s%s", kernel->name,
+               n_arguments, n_given, name != NULL ? "; the first that is missing is " : "",
+               name != NULL ? name : "");
+  return FALSE;
+}
+
 gboolean
 _gpu_arguments_resolve (GpuArguments      *arguments,
                         GpuKernel         *kernel,
@@ -656,12 +673,7 @@ _gpu_arguments_resolve (GpuArguments      *arguments,
   const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
 
   if (arguments->n_items != n_arguments)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_stream_launch: kernel %s takes %u arguments, not %u",
-                   kernel->name, n_arguments, arguments->n_items);
-      return FALSE;
-    }
+    return set_wrong_number (kernel, infos, n_arguments, arguments->n_items, error);
 
   for (guint i = 0; i < n_arguments; i++)
     {
@@ -971,7 +983,7 @@ add_refused (GpuArguments             *arguments,
     }
 
   if (info->size != 0)
-    return set_mismatch (kernel, info, index, "NULL", error);
+    return set_mismatch (kernel, info, index, "a null pointer", error);
 
   where = describe (kernel, info, index);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,

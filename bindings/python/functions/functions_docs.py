@@ -73,9 +73,10 @@ def _describe_function(element, kind, markup):
              if safe(one.get("name")) in shown and one.findtext(CORE + "doc")]
     result = markup.convert(element.find(CORE + "return-value").findtext(CORE + "doc"))
     if result:
-        text = re.sub(r"[,;]? or (None|False) with (an error of |the errors of )?",
-                      "; raises ", " ".join(result))
-        text = re.sub(r"; (or )?with (?=Gpu\.Error\.|the driver's)", r", \1", text)
+        text = re.sub(r"[,;]? or (None|False) with\b( error set( to)?)?", "; raises",
+                      " ".join(result))
+        text = re.sub(r"[,;]? (or )?with (?=Gpu\.Error\.|G_IO_ERROR|the (driver's|errors? of))",
+                      r", \1", text)
         lines.append(_wrap("Returns: " + text, "  ", "    "))
     return "\n\n".join(parts + ["\n".join(lines)] * bool(lines))
 

@@ -54,6 +54,11 @@ def zeroed(array):
     return array
 
 
+def check_context(context):
+    if not isinstance(context, Gpu.Context):
+        raise TypeError(f"context must be a Gpu.Context, not {context!r}")
+
+
 class ArrayMethods:
     """Class methods that allocate memory and return a NumPy array over it. Subclasses implement
     _for_form(), which allocates."""
@@ -68,6 +73,7 @@ class ArrayMethods:
         """Returns a NumPy array over new memory, like numpy.empty(). The array and its views keep
         the memory allocated. Gpu.memory_of() returns the memory; kernels and copies accept the
         array in place of the memory. The keywords are those of the constructor."""
+        check_context(context)
         return cls._array(context, Form.of(shape, dtype, order), **kwargs)
 
     @classmethod
@@ -78,6 +84,7 @@ class ArrayMethods:
     @classmethod
     def empty_like(cls, context, array, dtype=None, order="K", shape=None, **kwargs):
         """Like empty(), with the shape, type and order of an array, as in numpy.empty_like()."""
+        check_context(context)
         return cls._array(context, Form.like(array, dtype, order, shape), **kwargs)
 
     @classmethod

@@ -5,7 +5,7 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem import export_in_place, hold
-from ._gpumem_arrays import ArrayMethods, Form, export
+from ._gpumem_arrays import ArrayMethods, Form, check_context, export
 from ._gpumem_checks import checked, to_stream
 
 Gpu = get_introspection_module("Gpu")
@@ -64,11 +64,13 @@ class SvmMethods(ArrayMethods):
         """Creates memory, coarse- or fine-grained, for a NumPy array. If a mapping covers all of
         the memory, to_numpy() of the mapping returns that array. The keywords are those of the
         constructor."""
+        check_context(context)
         return cls._for_form(context, Form.of(shape, dtype, order), **kwargs)
 
     @classmethod
     def shaped_like(cls, context, array, dtype=None, order="K", shape=None, **kwargs):
         """Like shaped(), with the shape, type and order of an array, as in numpy.empty_like()."""
+        check_context(context)
         return cls._for_form(context, Form.like(array, dtype, order, shape), **kwargs)
 
     def view(self):
