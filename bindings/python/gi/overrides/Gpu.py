@@ -16,7 +16,9 @@ float raises TypeError, as in NumPy.
 
 stream=None selects the default stream of the context.
 
-Ctrl-C interrupts every function that waits. The pending work still completes.
+Ctrl-C interrupts functions that wait. The pending work still completes. Buffer.spill(),
+Buffer.unspill() and, on CUDA, reads into memory that is not page-locked can block in the driver;
+Ctrl-C then takes effect at their end.
 """
 
 import contextlib
