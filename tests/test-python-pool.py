@@ -570,7 +570,7 @@ def test_free_foreign(fixture):
 def test_free_block(fixture):
     """free_block() frees a block while the program refers to it. A pool refuses the block of
     another pool, and a stream of another context, and loses no block."""
-    pool, other = Gpu.MemoryPool(fixture.context, BINS), Gpu.MemoryPool(fixture.context, BINS)
+    pool, other = Gpu.MemoryPool(fixture.context), Gpu.MemoryPool(fixture.context)
     stream = Gpu.Stream(Gpu.Context(fixture.device))
     try:
         block = pool.alloc_block(1000)
