@@ -286,7 +286,6 @@ TEST_KIND (expandable_blocks, EXPANDABLE, TRUE)
 TEST_KIND (expandable_buffers, EXPANDABLE, FALSE)
 TEST_KIND (segments_blocks, SEGMENTS, TRUE)
 TEST_KIND (segments_buffers, SEGMENTS, FALSE)
-TEST_KIND (bins_blocks, BINS, TRUE)
 TEST_KIND (bins_buffers, BINS, FALSE)
 
 /* --- one block ------------------------------------------------------------------------ */
@@ -457,7 +456,6 @@ main (int argc, char **argv)
   test_add ("segments/buffers", segments_buffers);
   test_add ("expandable/shared", expandable_shared);
   test_add ("segments/shared", segments_shared);
-  test_add ("bins/blocks", bins_blocks);
   test_add ("bins/buffers", bins_buffers);
 
   return test_run ();
