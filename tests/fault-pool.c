@@ -1,33 +1,42 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* All kinds of pools, while driver calls fail. Another stream reuses the memory, the memory is
- * freed while work uses it, and some memory outlives its pool. */
+ * freed while work uses it, and some memory outlives its pool. An expandable pool maps chunks at
+ * two places. */
 #include "config.h"
 
 #include "fault-util.h"
 
-#define SIZE (3 * 1024 * 1024)
+#define MIB  ((gsize) 1024 * 1024)
+#define SIZE (3 * MIB)
 
 static GpuBuffer *
-take_filled (GpuMemoryPool *pool, GpuStream *stream, guint8 value, GError **error)
+take_size (GpuMemoryPool *pool, gsize size, GpuStream *stream, guint8 value, GError **error)
 {
-  g_autoptr (GpuBuffer) buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, stream, error);
+  g_autoptr (GpuBuffer) buffer = gpu_memory_pool_alloc_buffer (pool, size, stream, error);
 
   if (buffer == NULL
-      || !gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, error))
+      || !gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, size, &value, 1, error))
     return NULL;
 
   return g_steal_pointer (&buffer);
 }
 
+static GpuBuffer *
+take_filled (GpuMemoryPool *pool, GpuStream *stream, guint8 value, GError **error)
+{
+  return take_size (pool, SIZE, stream, value, error);
+}
+
 static gboolean
 check (GpuBuffer *buffer, GpuStream *stream, guint8 value, GError **error)
 {
-  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, stream, 0, SIZE, NULL, error);
+  gsize size = gpu_memory_get_size (GPU_MEMORY (buffer));
+  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, stream, 0, size, NULL, error);
 
   if (content == NULL)
     return FALSE;
 
-  fault_check (g_bytes_get_data (content, NULL), value, SIZE, "buffer");
+  fault_check (g_bytes_get_data (content, NULL), value, size, "buffer");
 
   return TRUE;
 }
@@ -112,12 +121,74 @@ use_kind (GpuContext *context, GpuMemoryPoolKind kind, GError **error)
   return last != NULL && check (last, second, 7, error);
 }
 
+/* At the limit of the pool, the last buffer uses the free parts of two chunks whose other parts are
+ * in use, and whole chunks between them. A failed step must not change the other buffers. */
+static gboolean
+use_parts (GpuMemoryPool *pool, GpuStream *stream, GPtrArray *buffers, GError **error)
+{
+  static const gsize sizes[] = { 3 * MIB, 3 * MIB, 2 * MIB, 3 * MIB, 3 * MIB, 6 * MIB };
+  GpuBuffer *buffer = NULL;
+
+  gpu_memory_pool_set_limit (pool, 14 * MIB);
+
+  for (guint8 i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      if (i == 5)
+        {
+          g_clear_object (&buffers->pdata[1]);
+          g_clear_object (&buffers->pdata[3]);
+        }
+
+      buffer = take_size (pool, sizes[i], stream, i + 1, error);
+      if (buffer == NULL)
+        break;
+      g_ptr_array_add (buffers, buffer);
+    }
+
+  for (guint8 i = 0; i < buffers->len; i++)
+    if (buffers->pdata[i] != NULL
+        && !check (buffers->pdata[i], stream, i + 1, buffer != NULL ? error : NULL))
+      return FALSE;
+
+  return buffer != NULL;
+}
+
+static void
+unref_buffer (gpointer buffer)
+{
+  if (buffer != NULL)
+    g_object_unref (buffer);
+}
+
+static gboolean
+use_edges (GpuContext *context, GError **error)
+{
+  g_autoptr (GPtrArray) buffers = g_ptr_array_new_with_free_func (unref_buffer);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_EXPANDABLE,
+                                                        GPU_MEMORY_FLAGS_NONE, &local_error);
+  g_autoptr (GpuStream) stream = NULL;
+
+  if (g_error_matches (local_error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    return TRUE;
+
+  if (pool == NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+
+  return stream != NULL && use_parts (pool, stream, buffers, error);
+}
+
 static gboolean
 pools (GpuContext *context, GError **error)
 {
   return use_kind (context, GPU_MEMORY_POOL_EXPANDABLE, error)
          && use_kind (context, GPU_MEMORY_POOL_SEGMENTS, error)
-         && use_kind (context, GPU_MEMORY_POOL_BINS, error);
+         && use_kind (context, GPU_MEMORY_POOL_BINS, error) && use_edges (context, error);
 }
 
 int

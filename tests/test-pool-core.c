@@ -1272,6 +1272,321 @@ test_thread_exit (Fixture       *fixture,
     }
 }
 
+/* --- edges ----------------------------------------------------------------------------- */
+
+/* Like set_up() with chunks, but with the granularity of GPUs, so that the blocks of the tests are
+ * too large for caches. The fragmentation target is 0. Work of the second stream completes at
+ * once. */
+static void
+set_up_edges (Fixture       *fixture,
+              gconstpointer  data)
+{
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64 };
+
+  fixture->sim = sim_new (256 * MIB, 64 * KIB, 2 * MIB, TRUE);
+  fixture->pool = sim_pool_new (fixture->sim);
+  fixture->a = sim_stream_new (fixture->sim, G_MAXUINT64);
+  fixture->b = sim_stream_new (fixture->sim, 0);
+  _gpu_pool_set_limits (fixture->pool, &limits);
+}
+
+/* Allocates five blocks, and frees the second and the fourth on @stream. Each of the two free
+ * ranges has a whole granule, and half a granule whose other half is in use: the end of a granule
+ * in the first range, and the beginning of a granule in the second. */
+static void
+take_around_edges (Fixture        *fixture,
+                   GpuMemoryBlock *blocks[3],
+                   SimStream      *stream)
+{
+  GpuMemoryBlock *freed[2];
+
+  blocks[0] = take (fixture, 3 * MIB, fixture->a);
+  freed[0] = take (fixture, 3 * MIB, stream);
+  blocks[1] = take (fixture, 2 * MIB, fixture->a);
+  freed[1] = take (fixture, 3 * MIB, stream);
+  blocks[2] = take (fixture, 2 * MIB, fixture->a);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 14 * MIB);
+
+  give (fixture, freed[0], stream);
+  give (fixture, freed[1], stream);
+}
+
+static void
+give_around_edges (Fixture        *fixture,
+                   GpuMemoryBlock *blocks[3])
+{
+  for (guint i = 0; i < 3; i++)
+    give (fixture, blocks[i], fixture->a);
+}
+
+/* If the owner has no more memory, a request uses two halves of granules and the whole granules,
+ * without a wait for work of its stream. The sim checks that no other block uses the memory. */
+static void
+test_edges (Fixture       *fixture,
+            gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[3], *block;
+
+  take_around_edges (fixture, blocks, fixture->b);
+  sim_set_capacity (fixture->sim, 14 * MIB);
+  block = take (fixture, 6 * MIB, fixture->a);
+
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 14 * MIB);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 2);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+
+  /* Both orders of frees unmap the granules from one of their two places. */
+  if (GPOINTER_TO_INT (data))
+    {
+      give (fixture, block, fixture->a);
+      give_around_edges (fixture, blocks);
+    }
+  else
+    {
+      give_around_edges (fixture, blocks);
+      give (fixture, block, fixture->a);
+    }
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
+}
+
+/* While work of another stream may use the halves of the granules, no request uses them. */
+static void
+test_edges_pending (Fixture       *fixture,
+                    gconstpointer  data)
+{
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64, .waste = 1 };
+  GpuMemoryBlock *blocks[3], *block;
+
+  take_around_edges (fixture, blocks, fixture->a);
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  block = take (fixture, 6 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+
+  give (fixture, block, fixture->b);
+  give_around_edges (fixture, blocks);
+}
+
+/* A chunk that cannot be mapped leaves the halves of the granules free. */
+static void
+test_edges_failure (Fixture       *fixture,
+                    gconstpointer  data)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryBlock *blocks[3], *block;
+
+  take_around_edges (fixture, blocks, fixture->b);
+  sim_set_capacity (fixture->sim, 14 * MIB);
+  for (guint i = 1; ; i++)
+    {
+      sim_fail (fixture->sim, i, GPU_ERROR_FAILED);
+      block = _gpu_pool_alloc (fixture->pool, 6 * MIB, 0, fixture->a, &error);
+      if (!sim_has_failed (fixture->sim))
+        break;
+      if (block != NULL)
+        _gpu_pool_release (block, fixture->a);
+      else
+        g_assert_error (error, GPU_ERROR, GPU_ERROR_FAILED);
+      g_clear_error (&error);
+    }
+  sim_fail (fixture->sim, 0, GPU_ERROR_FAILED);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, <=, 14 * MIB);
+  _gpu_pool_release (block, fixture->a);
+  give_around_edges (fixture, blocks);
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
+}
+
+#define N_GROUPS 12
+#define N_BLOCKS (5 * N_GROUPS)
+
+/* Allocates groups of five blocks, and frees two blocks of the first @n groups, as
+ * take_around_edges() does. A group has 14 MiB. */
+static void
+take_groups (Fixture        *fixture,
+             GpuMemoryBlock *blocks[N_BLOCKS],
+             guint           n)
+{
+  static const guint sizes[] = { 3, 3, 2, 3, 3 };
+
+  for (guint i = 0; i < N_BLOCKS; i++)
+    blocks[i] = take (fixture, sizes[i % 5] * MIB, fixture->b);
+
+  for (guint i = 0; i < n; i++)
+    {
+      give (fixture, g_steal_pointer (&blocks[5 * i + 1]), fixture->b);
+      give (fixture, g_steal_pointer (&blocks[5 * i + 3]), fixture->b);
+    }
+}
+
+static void
+give_groups (Fixture        *fixture,
+             GpuMemoryBlock *blocks[N_BLOCKS])
+{
+  for (guint i = 0; i < N_BLOCKS; i++)
+    if (blocks[i] != NULL)
+      give (fixture, blocks[i], fixture->b);
+}
+
+/* A pool that would grow beyond its fragmentation target uses edges, but not for a large part of
+ * its memory: the addresses around the block could not be joined with others once it is freed. */
+static void
+test_edges_share (Fixture       *fixture,
+                  gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_BLOCKS], *small, *large;
+
+  take_groups (fixture, blocks, N_GROUPS);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, N_GROUPS * 14 * MIB);
+
+  /* While many whole granules are free, no edges are used. */
+  small = take (fixture, 2 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 0);
+  give (fixture, small, fixture->b);
+
+  large = take (fixture, 16 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 0);
+  small = take (fixture, 6 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 2);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, <=, (N_GROUPS * 14 + 2) * MIB);
+
+  give (fixture, small, fixture->b);
+  give (fixture, large, fixture->b);
+  give_groups (fixture, blocks);
+}
+
+/* If there are many edges and few whole granules, a request uses edges although a free range could
+ * serve it, unless the edges are small, or that range has pending uses: then its granules could not
+ * be moved. */
+static void
+test_edges_preferred (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  SimStream *stream = GPOINTER_TO_INT (data) ? fixture->a : fixture->b;
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64, .waste = 0.01 };
+  GpuMemoryBlock *blocks[N_BLOCKS], *wide, *next, *block;
+  guint64 address;
+
+  wide = take (fixture, 5 * MIB, stream);
+  next = take (fixture, MIB, fixture->b);
+  address = _gpu_pool_block_get_address (wide);
+  take_groups (fixture, blocks, 3);
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  give (fixture, wide, stream);
+
+  block = take (fixture, 4 * MIB + MIB / 2, stream);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 0);
+  g_assert_cmpuint (_gpu_pool_block_get_address (block), ==, address);
+  give (fixture, block, stream);
+
+  block = take (fixture, 4 * MIB, stream);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, stream == fixture->a ? 0 : 2);
+  if (stream == fixture->a)
+    g_assert_cmpuint (_gpu_pool_block_get_address (block), ==, address);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, (N_GROUPS * 14 + 6) * MIB);
+
+  give (fixture, block, stream);
+  give (fixture, next, fixture->b);
+  give_groups (fixture, blocks);
+}
+
+/* A pool that no longer grows has enough memory, so it stops searching for edges before whole
+ * granules. Each search polls fences. */
+static void
+test_edges_budget (Fixture       *fixture,
+                   gconstpointer  data)
+{
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64, .waste = 0.01 };
+  GpuMemoryBlock *blocks[N_BLOCKS], *wide, *next;
+  guint64 n_fences;
+
+  wide = take (fixture, 5 * MIB, fixture->b);
+  next = take (fixture, MIB, fixture->b);
+  take_groups (fixture, blocks, 3);
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  give (fixture, wide, fixture->b);
+
+  for (guint i = 0; i < 1000; i++)
+    give (fixture, take (fixture, 4 * MIB + MIB / 2, fixture->b), fixture->b);
+  n_fences = get_sim_stats (fixture).n_fences;
+  g_assert_cmpuint (n_fences, >, 100);
+  give (fixture, take (fixture, 4 * MIB + MIB / 2, fixture->b), fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_fences, ==, n_fences);
+
+  give (fixture, next, fixture->b);
+  give_groups (fixture, blocks);
+}
+
+/* While a pool is frozen, no chunk is mapped a second time, and none is unmapped. The freed blocks
+ * have 1.25 MiB each, and no whole granule. */
+static void
+test_edges_frozen (Fixture       *fixture,
+                   gconstpointer  data)
+{
+  static const gsize sizes[] = { 2816, 1280, 2048, 1280, 2816 };
+  GpuPoolOps ops = sim_ops;
+  GpuPoolConfig config;
+  GpuMemoryBlock *blocks[G_N_ELEMENTS (sizes)], *block;
+  guint64 n_unmaps;
+
+  ops.is_frozen = get_frozen;
+  sim_config (fixture->sim, &config);
+  _gpu_pool_free (fixture->pool);
+  fixture->pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops);
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    blocks[i] = take (fixture, sizes[i] * KIB, fixture->b);
+  give (fixture, blocks[1], fixture->b);
+  give (fixture, blocks[3], fixture->b);
+  sim_set_capacity (fixture->sim, 10 * MIB);
+
+  is_frozen = TRUE;
+  g_assert_null (_gpu_pool_alloc (fixture->pool, 2560 * KIB, 0, fixture->b, NULL));
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 0);
+
+  is_frozen = FALSE;
+  block = take (fixture, 2560 * KIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 2);
+  n_unmaps = get_sim_stats (fixture).n_unmaps;
+
+  is_frozen = TRUE;
+  give (fixture, block, fixture->b);
+  g_assert_null (_gpu_pool_alloc (fixture->pool, 8 * MIB, 0, fixture->b, NULL));
+  g_assert_cmpuint (get_sim_stats (fixture).n_unmaps, ==, n_unmaps);
+
+  is_frozen = FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i += 2)
+    give (fixture, blocks[i], fixture->b);
+}
+
+/* Small blocks come from the free range with the lowest address, not from the smallest one. */
+static void
+test_low_addresses (Fixture       *fixture,
+                    gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[4], *small;
+  guint64 address;
+
+  blocks[0] = take (fixture, 6 * MIB, fixture->b);
+  blocks[1] = take (fixture, 2 * MIB, fixture->b);
+  blocks[2] = take (fixture, 4 * MIB, fixture->b);
+  blocks[3] = take (fixture, 2 * MIB, fixture->b);
+  address = _gpu_pool_block_get_address (blocks[0]);
+  g_assert_cmpuint (_gpu_pool_block_get_address (blocks[3]), >, address);
+  give (fixture, blocks[0], fixture->b);
+  give (fixture, blocks[2], fixture->b);
+
+  small = take (fixture, 64 * KIB, fixture->b);
+  g_assert_cmpuint (_gpu_pool_block_get_address (small) - address, <, 6 * MIB);
+
+  give (fixture, small, fixture->b);
+  give (fixture, blocks[1], fixture->b);
+  give (fixture, blocks[3], fixture->b);
+}
+
 /* --- random operations ----------------------------------------------------------------- */
 
 static guint64
@@ -1283,29 +1598,38 @@ choose (gpointer data,
   return (((guint64) g_rand_int (random) << 32) | g_rand_int (random)) % n;
 }
 
-static void
+/* Returns the number of chunks that the pool mapped at a second place. */
+static guint64
 run_model (GRand    *random,
            guint     kind,
            guint     n_steps)
 {
   Model *model = model_new (kind & CHUNKS, (kind & THREAD_HEAPS) != 0, choose, random);
+  SimStats stats;
 
   for (guint i = 0; i < n_steps; i++)
     model_step (model);
+  model_get_sim_stats (model, &stats);
   model_free (model);
+
+  return stats.n_mapped_twice;
 }
 
 static void
 test_random (gconstpointer data)
 {
   guint n_models = g_test_slow () ? 1000 : 10;
+  guint64 n_mapped_twice = 0;
 
   for (guint i = 0; i < n_models; i++)
     {
       g_autoptr (GRand) random = g_rand_new_with_seed (i);
 
-      run_model (random, GPOINTER_TO_UINT (data), 5000);
+      n_mapped_twice += run_model (random, GPOINTER_TO_UINT (data), 5000);
     }
+
+  if (GPOINTER_TO_UINT (data) == CHUNKS)
+    g_assert_cmpuint (n_mapped_twice, >=, n_models);
 
   /* Runs ten million steps, half of them on a single pool. */
   if (g_test_slow ())
@@ -1329,6 +1653,16 @@ add (const char *name,
 
       g_test_add (path, Fixture, GUINT_TO_POINTER (i), set_up, test, tear_down);
     }
+}
+
+static void
+add_edges (const char  *name,
+           gboolean     variant,
+           void       (*test) (Fixture *fixture, gconstpointer data))
+{
+  g_autofree char *path = g_strdup_printf ("/pool-core/edges/%s", name);
+
+  g_test_add (path, Fixture, GINT_TO_POINTER (variant), set_up_edges, test, tear_down);
 }
 
 int
@@ -1379,6 +1713,16 @@ main (int   argc,
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_random);
     }
+  add_edges ("block-freed-first", TRUE, test_edges);
+  add_edges ("block-freed-last", FALSE, test_edges);
+  add_edges ("pending", FALSE, test_edges_pending);
+  add_edges ("failure", FALSE, test_edges_failure);
+  add_edges ("share", FALSE, test_edges_share);
+  add_edges ("preferred", FALSE, test_edges_preferred);
+  add_edges ("preferred-unless-pending", TRUE, test_edges_preferred);
+  add_edges ("budget", FALSE, test_edges_budget);
+  add_edges ("frozen", FALSE, test_edges_frozen);
+  add_edges ("low-addresses", FALSE, test_low_addresses);
 
   return g_test_run ();
 }

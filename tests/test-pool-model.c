@@ -445,6 +445,13 @@ model_pool (Model *model)
   return model->pool;
 }
 
+void
+model_get_sim_stats (Model    *model,
+                     SimStats *stats)
+{
+  sim_get_stats (model->sim, stats);
+}
+
 Model *
 model_new (gboolean    chunks,
            gboolean    thread_heaps,

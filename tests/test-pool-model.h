@@ -25,5 +25,7 @@ void     model_step  (Model       *model);
 /* Asserts that the counters match the live blocks, and that the pool's map is consistent. */
 void     model_check (Model       *model);
 GpuPool *model_pool  (Model       *model);
+void     model_get_sim_stats (Model    *model,
+                              SimStats *stats);
 
 G_END_DECLS

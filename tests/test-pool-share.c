@@ -579,6 +579,79 @@ share_reuse (TestFixture *fixture)
   child_stop (&other);
 }
 
+/* Allocates buffers that need 14 MiB, the limit of the pool, and frees two of them. Then allocates
+ * a large buffer, for which the pool has to map two chunks a second time: each has a free part, and
+ * a part that one of the other buffers uses. The large buffer is the last one in @buffers. */
+static GPtrArray *
+alloc_around_edges (TestFixture *fixture, GpuMemoryPool *pool, GPtrArray *contents)
+{
+  static const gsize parts[] = { 3 * MIB, 3 * MIB, 2 * MIB, 3 * MIB, 3 * MIB, 6 * MIB };
+  GPtrArray *buffers = g_ptr_array_new_with_free_func (g_object_unref);
+  GPtrArray *freed = g_ptr_array_new_with_free_func (g_object_unref);
+
+  gpu_memory_pool_set_limit (pool, 14 * MIB);
+  for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
+    {
+      g_autoptr (GBytes) bytes = test_random_bytes (parts[i]);
+
+      if (i + 1 == G_N_ELEMENTS (parts))
+        {
+          g_ptr_array_unref (freed);
+          test_synchronize (fixture->stream);
+        }
+      if (i == 1 || i == 3)
+        g_ptr_array_add (freed, alloc (pool, parts[i], bytes));
+      else
+        {
+          g_ptr_array_add (buffers, alloc (pool, parts[i], bytes));
+          g_ptr_array_add (contents, g_steal_pointer (&bytes));
+        }
+    }
+  g_assert_cmpuint (test_get_number (pool, "managed-bytes"), ==, 14 * MIB);
+  return buffers;
+}
+
+/* Other processes see the right bytes of buffers that share a chunk which is mapped at two places,
+ * also after the large buffer or the other buffers are freed, and other work uses their memory. */
+static void
+share_edges (TestFixture *fixture)
+{
+  if (!is_expandable (fixture))
+    return;
+  for (guint frees_large = 0; frees_large < 2; frees_large++)
+    {
+      g_autoptr (GpuMemoryPool) pool = pool_new (fixture, GPU_MEMORY_POOL_EXPANDABLE,
+                                                 GPU_MEMORY_FLAGS_SHAREABLE);
+      g_autoptr (GPtrArray) contents = g_ptr_array_new_with_free_func ((GDestroyNotify)
+                                                                       g_bytes_unref);
+      g_autoptr (GPtrArray) buffers = alloc_around_edges (fixture, pool, contents);
+      const guint first = frees_large ? 0 : 3, n = frees_large ? 3 : 1;
+      g_autoptr (GpuBuffer) next = NULL;
+      g_autoptr (GError) error = NULL;
+      Child other;
+
+      child_start (&other, fixture);
+      for (guint i = 0; i < buffers->len; i++)
+        {
+          assert_imported (&other, buffers->pdata[i], contents->pdata[i]);
+          test_assert_content (buffers->pdata[i], contents->pdata[i]);
+        }
+
+      g_ptr_array_remove_range (buffers, frees_large ? 3 : 0, frees_large ? 1 : 3);
+      test_synchronize (fixture->stream);
+      next = alloc (pool, frees_large ? 6 * MIB : 8 * MIB, NULL);
+      test_assert_ok (fill (next, 0x5a, &error), error);
+      for (guint i = 0; i < n; i++)
+        {
+          g_autofree char *answer = ask (&other, NULL, NULL, "read %u", first + i);
+
+          assert_digest (answer, contents->pdata[first + i]);
+          test_assert_content (buffers->pdata[i], contents->pdata[first + i]);
+        }
+      child_stop (&other);
+    }
+}
+
 /* --- killed processes ---------------------------------------------------------------- */
 
 static void
@@ -1164,6 +1237,7 @@ main (int argc, char **argv)
   test_add ("spans", share_spans);
   test_add ("twice", share_twice);
   test_add ("reuse", share_reuse);
+  test_add ("edges", share_edges);
   test_add ("two-pools", share_two_pools);
   test_add ("killed-importer", share_killed_importer);
   test_add ("killed-exporter", share_killed_exporter);

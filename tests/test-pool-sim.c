@@ -43,11 +43,20 @@ typedef struct
   SimUnit *units;
 } SimArea;
 
+/* A chunk has units of its own, because it may be mapped at two places. */
 typedef struct
 {
-  gsize  size;
-  gssize offset;                    /* -1 if not mapped */
+  gsize    size;
+  guint    n_maps;
+  SimUnit *units;
 } SimChunk;
+
+/* The part of a chunk that is mapped to a granule. */
+typedef struct
+{
+  SimChunk *chunk;
+  gsize     offset;
+} SimGranule;
 
 struct _Sim
 {
@@ -61,7 +70,7 @@ struct _Sim
   guint64     next_address;
   GTree      *areas;                /* by address */
   SimArea    *range;
-  SimChunk  **mapped;               /* by granule */
+  SimGranule *mapped;               /* by granule */
   guint       n_granules;
   guint       fail_in;
   GpuError    fail_code;
@@ -132,7 +141,7 @@ sim_new (gsize    capacity,
 
       sim->range = add_area (sim, RANGE_ADDRESS, size);
       sim->n_granules = size / granularity;
-      sim->mapped = g_new0 (SimChunk *, sim->n_granules);
+      sim->mapped = g_new0 (SimGranule, sim->n_granules);
     }
 
   return sim;
@@ -365,9 +374,10 @@ sim_create_chunk (gpointer   owner,
   g_assert_cmpuint (size % sim->granularity, ==, 0);
   if (add_bytes (sim, size, error))
     {
-      chunk = g_new (SimChunk, 1);
+      chunk = g_new0 (SimChunk, 1);
       chunk->size = size;
-      chunk->offset = -1;
+      if (sim->checked)
+        chunk->units = g_new0 (SimUnit, size / sim->unit);
       sim->stats.n_chunks++;
     }
   g_mutex_unlock (&sim->lock);
@@ -385,10 +395,11 @@ sim_destroy_chunk (gpointer owner,
 
   g_mutex_lock (&sim->lock);
   g_assert_cmpuint (chunk->size, ==, size);
-  g_assert_cmpint (chunk->offset, ==, -1);
+  g_assert_cmpuint (chunk->n_maps, ==, 0);
   sim->stats.bytes -= size;
   sim->stats.n_chunks--;
   sim->stats.n_frees++;
+  g_free (chunk->units);
   g_free (chunk);
   g_mutex_unlock (&sim->lock);
 }
@@ -412,16 +423,17 @@ sim_map_chunks (gpointer         owner,
       SimChunk *chunk = chunks[i];
 
       g_assert_cmpuint (chunk->size, ==, sizes[i]);
-      g_assert_cmpint (chunk->offset, ==, -1);
+      g_assert_cmpuint (chunk->n_maps, <, 2);
       g_assert_cmpuint (offset % sim->granularity, ==, 0);
       g_assert_cmpuint (offset + chunk->size, <=, sim->range->size);
-      chunk->offset = offset;
+      sim->stats.n_mapped_twice += chunk->n_maps;
+      chunk->n_maps++;
       for (gsize at = 0; at < chunk->size; at += sim->granularity)
         {
-          SimChunk **place = &sim->mapped[(offset + at) / sim->granularity];
+          SimGranule *granule = &sim->mapped[(offset + at) / sim->granularity];
 
-          g_assert_null (*place);
-          *place = chunk;
+          g_assert_null (granule->chunk);
+          *granule = (SimGranule) { chunk, at };
         }
       offset += chunk->size;
     }
@@ -443,14 +455,19 @@ sim_unmap_chunks (gpointer owner,
   check_unused (sim, sim->range, offset, size);
   for (gsize at = 0; at < size; )
     {
-      SimChunk *chunk = sim->mapped[(offset + at) / sim->granularity];
+      SimChunk *chunk = sim->mapped[(offset + at) / sim->granularity].chunk;
 
       g_assert_nonnull (chunk);
-      g_assert_cmpint (chunk->offset, ==, offset + at);
       g_assert_cmpuint (chunk->size, <=, size - at);
-      for (gsize end = at + chunk->size; at < end; at += sim->granularity)
-        sim->mapped[(offset + at) / sim->granularity] = NULL;
-      chunk->offset = -1;
+      for (gsize done = 0; done < chunk->size; done += sim->granularity, at += sim->granularity)
+        {
+          SimGranule *granule = &sim->mapped[(offset + at) / sim->granularity];
+
+          g_assert_true (granule->chunk == chunk);
+          g_assert_cmpuint (granule->offset, ==, done);
+          granule->chunk = NULL;
+        }
+      chunk->n_maps--;
     }
   sim->stats.n_unmaps++;
   g_mutex_unlock (&sim->lock);
@@ -780,9 +797,25 @@ find_units (Sim     *sim,
   if (area == sim->range)
     for (gsize at = address - area->address; at < address - area->address + size;
          at = (at / sim->granularity + 1) * sim->granularity)
-      g_assert_nonnull (sim->mapped[at / sim->granularity]);
+      g_assert_nonnull (sim->mapped[at / sim->granularity].chunk);
 
   return &area->units[(address - area->address) / sim->unit];
+}
+
+/* Returns the unit of the chunk that is mapped at @address, or NULL if @address is in a segment. */
+static SimUnit *
+find_chunk_unit (Sim     *sim,
+                 guint64  address)
+{
+  const SimGranule *granule;
+  gsize offset = address - RANGE_ADDRESS;
+
+  if (sim->range == NULL)
+    return NULL;
+
+  granule = &sim->mapped[offset / sim->granularity];
+
+  return &granule->chunk->units[(granule->offset + offset % sim->granularity) / sim->unit];
 }
 
 static void
@@ -816,9 +849,17 @@ sim_take (Sim       *sim,
   units = find_units (sim, address, size);
   for (gsize i = 0; i < n; i++)
     {
+      SimUnit *unit = find_chunk_unit (sim, address + i * sim->unit);
+
       g_assert_false (units[i].taken);
       units[i].taken = TRUE;
       check_ordered (sim, stream, &units[i]);
+      if (unit != NULL)
+        {
+          g_assert_false (unit->taken);
+          unit->taken = TRUE;
+          check_ordered (sim, stream, unit);
+        }
     }
   g_mutex_unlock (&sim->lock);
 }
@@ -838,9 +879,13 @@ sim_use (Sim       *sim,
   seq = ++stream->submitted;
   for (gsize i = 0; i < n; i++)
     {
+      SimUnit *unit = find_chunk_unit (sim, address + i * sim->unit);
+
       g_assert_true (units[i].taken);
       check_ordered (sim, stream, &units[i]);
       units[i].used[stream->index] = seq;
+      if (unit != NULL)
+        unit->used[stream->index] = seq;
     }
   lag_behind (stream);
   g_mutex_unlock (&sim->lock);
@@ -858,8 +903,12 @@ sim_give (Sim     *sim,
   units = find_units (sim, address, size);
   for (gsize i = 0; i < n; i++)
     {
+      SimUnit *unit = find_chunk_unit (sim, address + i * sim->unit);
+
       g_assert_true (units[i].taken);
       units[i].taken = FALSE;
+      if (unit != NULL)
+        unit->taken = FALSE;
     }
   g_mutex_unlock (&sim->lock);
 }

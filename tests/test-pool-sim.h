@@ -23,6 +23,7 @@ typedef struct
   guint64 n_allocs, n_frees;        /* number of calls, for segments or chunks */
   guint64 n_maps, n_unmaps;
   guint64 n_mapped;                 /* total number of chunks that were mapped */
+  guint64 n_mapped_twice;           /* the same, while they were mapped at another place, too */
   guint64 n_fences, n_orders, n_waits, n_asked;
   guint64 n_rooms;
 } SimStats;

@@ -247,6 +247,50 @@ virtual_moves_between_ranges (TestFixture *fixture)
   destroy (&last, one);
 }
 
+/* A chunk may be mapped at two places. Work sees at one place what earlier work of its stream wrote
+ * at the other place. The chunk stays mapped at one place while the other place is unmapped. */
+static void
+virtual_mapped_twice (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (Range) range = { 0 };
+  g_autoptr (GBytes) bytes = NULL, content = NULL;
+  GpuNativeChunk *chunks[2];
+  gsize half;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  range_init (&range, fixture->context, N_UNITS);
+  chunks[0] = chunk (&range, 1);
+  chunks[1] = chunk (&range, 1);
+  half = range.unit / 2;
+  map (&range, 0, chunks, 1);
+  map (&range, 4, chunks, 2);
+  bytes = test_random_bytes (range.unit);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GBytes) part = g_bytes_new_from_bytes (bytes, i * half, half);
+
+      test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (range.buffer),
+                                        4 * i * range.unit + i * half, part, &error), error);
+    }
+  for (guint i = 0; i < 2; i++)
+    {
+      content = gpu_buffer_read_bytes (range.buffer, fixture->stream, 4 * i * range.unit,
+                                       range.unit, NULL, &error);
+      g_assert_no_error (error);
+      test_assert_bytes (content, bytes);
+      g_clear_pointer (&content, g_bytes_unref);
+    }
+
+  unmap (&range, 0, 1);
+  check (&range, 4, bytes, 0, range.unit);
+  unmap (&range, 4, 2);
+  destroy (&range, chunks[0]);
+  destroy (&range, chunks[1]);
+}
+
 /* Copies and fills cross the boundaries of chunks, in both directions. */
 static void
 virtual_copies (TestFixture *fixture)
@@ -859,6 +903,7 @@ main (int argc, char **argv)
   test_add ("allocated-size", virtual_allocated_size);
   test_add ("chunks-move", virtual_chunks_move);
   test_add ("moves-between-ranges", virtual_moves_between_ranges);
+  test_add ("mapped-twice", virtual_mapped_twice);
   test_add ("copies", virtual_copies);
   test_add ("kernel", virtual_kernel);
   test_add ("unmapped-access", virtual_unmapped_access);

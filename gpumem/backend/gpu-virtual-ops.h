@@ -43,10 +43,11 @@ typedef struct
   /* Frees a chunk that is not mapped, with the structure itself. */
   void              (*destroy_chunk)   (GpuNativeContext        *context,
                                         GpuNativeChunk          *chunk);
-  /* Maps @n_chunks chunks, at least one, one after another into @range, from @offset on. The chunks
-   * are not mapped elsewhere, and the addresses are unmapped. On return, every device that can
-   * access memory of the context can use the chunks, and so can devices that get access later.
-   * Chunks keep their contents. On failure no chunk is mapped. */
+  /* Maps @n_chunks chunks, at least one, one after another into @range, from @offset on. The
+   * addresses are unmapped. A chunk may also be mapped at another place: work sees there what
+   * earlier work has written here, and the reverse. On return, every device that can access memory
+   * of the context can use the chunks, and so can devices that get access later. Chunks keep their
+   * contents. On failure, no chunk is mapped here. */
   gboolean          (*map)             (GpuNativeContext        *context,
                                         GpuNativeBuffer         *range,
                                         gsize                    offset,

@@ -8,16 +8,19 @@
 G_BEGIN_DECLS
 
 /* Maximum number of chunks moved per request: moving more takes longer than creating new memory. */
-#define GPU_POOL_MAX_MOVED 256
+#define GPU_POOL_MAX_MOVED 1024
 
-/* The chunk that backs a granule. A granule is the smallest part of the address range that can be
- * mapped. */
+/* A chunk that is mapped at two places. One mapping owns the units before @cut, and the other the
+ * units from @cut on. The addresses of a mapping that it does not own are a hidden node. */
 typedef struct
 {
-  gpointer handle;                  /* NULL: none */
-  guint32  first;                   /* first granule of the chunk */
-  guint32  n;                       /* granules in the chunk */
-} GpuPoolGranule;
+  gpointer     handle;
+  guint32      n;                   /* granules in the chunk */
+  guint32      cut;                 /* units */
+  guint32      first[2];            /* first granule of the mapping that owns the beginning, and of
+                                     * the mapping that owns the end */
+  GpuPoolNode *hidden[2];           /* the hidden nodes of these mappings */
+} GpuPoolSplit;
 
 struct _GpuPoolChunks
 {
@@ -25,6 +28,7 @@ struct _GpuPoolChunks
   guint32         granule;          /* size of a granule, in units */
   guint           n_granules;
   GpuPoolGranule *granules;         /* guarded by growth_lock */
+  GArray         *splits;           /* of GpuPoolSplit; guarded by growth_lock */
   GpuPoolNode    *unmapped;         /* by address, linked by free_next; guarded by `lock` */
 };
 
@@ -46,17 +50,31 @@ typedef struct
   guint64      cost;                /* units that have to be mapped */
 } GpuPoolPlacement;
 
+/* A free part of a chunk whose other part is in use: the end of the chunk (a head of a new block),
+ * or its beginning (a tail). @node is NULL if there is no edge. */
+typedef struct
+{
+  GpuPoolNode *node;                /* contains the edge, and once the edge is taken is the edge */
+  GpuPoolChunk chunk;
+  guint32      units;
+  guint64      use;
+} GpuPoolEdge;
+
 typedef struct
 {
   GpuPool              *pool;
   GpuPoolChunks        *chunks;
   const GpuPoolRequest *request;
   gsize                 largest;    /* largest new chunk, in bytes */
+  gboolean              is_frugal;  /* the owner has no more memory: saves what is possible */
   gboolean              overshoot;  /* may move more granules than needed, because only whole chunks
                                      * can be moved */
   GArray               *moved;      /* of GpuPoolChunk: chunks to map at the new addresses */
   GPtrArray            *holes;      /* nodes that the chunks were taken from */
+  GpuPoolEdge           head;       /* edges to map before and after the chunks */
+  GpuPoolEdge           tail;
   guint64               created;    /* granules of new chunks */
+  guint                 n_created;  /* new chunks */
   guint                 n_unmaps;
 } GpuPoolGrowth;
 
@@ -88,13 +106,32 @@ gboolean   _gpu_pool_find_placement (GpuPoolGrowth      *growth,
  * nodes. */
 void       _gpu_pool_take_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *placement);
-/* Lists the free nodes that have at least @units and whose use has completed. The nodes of a free
- * list are in order of size, the largest first. */
+/* Lists the free nodes that have at least @units and whose use has completed or is by the stream of
+ * @slot. The nodes of a free list are in order of size, the largest first. */
 GPtrArray *_gpu_pool_find_ranges   (GpuPool            *pool,
+                                    guint               slot,
                                     guint32             units);
 /* Takes whole chunks, together at most @max granules, from the nodes that _gpu_pool_find_ranges()
  * lists. Returns the number of granules taken. */
 guint32    _gpu_pool_take_chunks   (GpuPoolGrowth      *growth,
                                     guint32             max);
+
+/* --- edges: caller holds growth_lock, and lock except where noted -------------------------- */
+
+/* Finds edges for the request that leave less than @cost units to be mapped, and makes their nodes
+ * busy. Unless the growth is frugal, no edges serve large requests. Sets @placement to addresses
+ * for the edges and for the chunks between them. Returns FALSE if there are no such edges. */
+gboolean   _gpu_pool_take_edges    (GpuPoolGrowth      *growth,
+                                    guint64             cost,
+                                    GpuPoolPlacement   *placement);
+/* Splits the chunks of the edges, which are mapped to @placement, and limits @placement to the
+ * addresses that the request may use. */
+void       _gpu_pool_split_chunks  (GpuPoolGrowth      *growth,
+                                    GpuPoolPlacement   *placement);
+/* Frees the edges, if the growth has failed. */
+void       _gpu_pool_return_edges  (GpuPoolGrowth      *growth);
+/* Unmaps each split chunk from one of its two places, if the part of the chunk that this mapping
+ * owns is free and its use has completed. Caller does not hold lock. */
+void       _gpu_pool_reunite_chunks (GpuPool           *pool);
 
 G_END_DECLS

@@ -14,13 +14,30 @@
  * to reuse for other requests, because the pool can only move whole chunks. */
 #define MAX_CHUNK      (64 * 1024 * 1024)
 #define CHUNK_REQUEST  2
-#define CHUNK_PEAK     256
+#define CHUNK_PEAK     280
 /* If growth would raise the waste above this multiple of the allowed waste, the pool waits for
  * pending uses and does not grow. There are few such waits, because a pool no longer grows once it
  * has all the memory that its program needs. */
 #define PATIENCE       4.0
 /* The number of granules by which a pool may exceed the allowed memory. */
 #define SLACK          1
+/* If a free range could serve the request, edges are only used if they have MIN_EDGES granules
+ * together, and if at most MAX_BETWEEN granules have to be moved between them: otherwise they are
+ * not worth the driver calls. */
+#define MIN_EDGES      1
+#define MAX_BETWEEN    64
+
+/* For each new chunk, EDGES_PER_CHUNK requests may search for edges although a free range could
+ * serve them. So the calls for edges are few, compared with the calls for growth, and end with the
+ * growth. */
+#define EDGES_PER_CHUNK 2
+
+typedef enum
+{
+  NORMAL,
+  FRUGAL,                           /* moves as many chunks as possible */
+  EDGES                             /* only uses edges and the chunks between them */
+} Mode;
 
 static void
 start (GpuPoolGrowth        *growth,
@@ -83,15 +100,13 @@ get_chunk (GpuPoolGrowth  *growth,
       return TRUE;
     }
 
-  chunk->n = 1;
-  while (2 * chunk->n <= max && 2 * chunk->n * granularity <= growth->largest)
-    chunk->n *= 2;
-
+  chunk->n = CLAMP (growth->largest / granularity, 1, max);
   chunk->handle = pool->ops.create_chunk (pool->owner, chunk->n * granularity, error);
   if (chunk->handle == NULL)
     return FALSE;
 
   growth->created += chunk->n;
+  growth->n_created++;
 
   return TRUE;
 }
@@ -132,7 +147,8 @@ map_parts (GpuPoolGrowth  *growth,
   return TRUE;
 }
 
-/* Maps memory to a whole unmapped range; on failure, maps nothing. */
+/* Maps memory to a whole unmapped range, including the chunks of the edges, if any. On failure,
+ * maps nothing. */
 static gboolean
 fill_unmapped (GpuPoolGrowth  *growth,
                GpuPoolNode    *node,
@@ -140,8 +156,11 @@ fill_unmapped (GpuPoolGrowth  *growth,
 {
   g_autoptr (GArray) parts = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
   guint32 granule = growth->chunks->granule;
-  guint32 left = node->units / granule;
+  guint32 left = node->units / granule - growth->head.chunk.n - growth->tail.chunk.n;
   gboolean filled = TRUE;
+
+  if (growth->head.node != NULL)
+    g_array_append_val (parts, growth->head.chunk);
 
   while (left > 0 && filled)
     {
@@ -155,11 +174,20 @@ fill_unmapped (GpuPoolGrowth  *growth,
         }
     }
 
+  if (growth->tail.node != NULL)
+    g_array_append_val (parts, growth->tail.chunk);
+
   if (filled)
     filled = map_parts (growth, node->offset / granule, parts, error);
 
-  if (!filled)
-    g_array_append_vals (growth->moved, parts->data, parts->len);
+  /* The chunks of the edges stay where they are. */
+  for (guint i = 0; i < parts->len && !filled; i++)
+    {
+      GpuPoolChunk *part = &g_array_index (parts, GpuPoolChunk, i);
+
+      if (part->handle != growth->head.chunk.handle && part->handle != growth->tail.chunk.handle)
+        g_array_append_val (growth->moved, *part);
+    }
 
   return filled;
 }
@@ -223,6 +251,7 @@ destroy_moved (GpuPoolGrowth *growth)
 
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_unmaps += growth->n_unmaps;
+  pool->edge_budget += EDGES_PER_CHUNK * growth->n_created;
   _gpu_pool_count_managed (pool, ((gint64) growth->created - destroyed)
                                  * (gint64) pool->config.granularity);
   _gpu_pool_unlock (&pool->lock);
@@ -251,33 +280,43 @@ get_shortage (GpuPool              *pool,
   return managed > allowed ? MIN (managed - allowed, cost) : 0;
 }
 
+/* Estimates how many mapped bytes can be moved to other addresses: the whole granules of free
+ * ranges whose uses have completed. */
+static guint64
+count_movable (GpuPool *pool)
+{
+  guint32 granule = pool->chunks->granule;
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, 0, granule);
+  guint64 n = 0;
+
+  for (guint i = 0; i < ranges->len; i++)
+    {
+      const GpuPoolNode *node = g_ptr_array_index (ranges, i);
+      guint32 from = (node->offset + granule - 1) / granule;
+
+      n += MAX ((node->offset + node->units) / granule, from) - from;
+    }
+
+  return n * pool->config.granularity;
+}
+
+/* Takes the chunks to move for @shortage bytes. Fails if the pool would exceed its limit. */
 static gboolean
-prepare (GpuPoolGrowth     *growth,
-         GpuPoolPlacement  *placement,
-         gboolean           frugal,
-         GError           **error)
+move_chunks (GpuPoolGrowth           *growth,
+             const GpuPoolPlacement  *placement,
+             guint64                  shortage,
+             GError                 **error)
 {
   GpuPool *pool = growth->pool;
   gsize granularity = pool->config.granularity;
-  guint64 limit = pool->limits.limit, cost, moved;
-
-  if (!_gpu_pool_find_placement (growth, placement))
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                   "no contiguous range of %" G_GUINT64_FORMAT " bytes of addresses is free",
-                   (guint64) gpu_pool_bytes (pool, growth->request->units));
-      return FALSE;
-    }
+  guint64 limit = pool->limits.limit, cost = gpu_pool_bytes (pool, placement->cost), moved;
 
   growth->largest = MIN (growth->request->size / CHUNK_REQUEST, MAX_CHUNK);
   growth->largest = MIN (growth->largest, pool->stats.peak_used_bytes / CHUNK_PEAK);
 
-  _gpu_pool_take_placement (growth, placement);
-  cost = gpu_pool_bytes (pool, placement->cost);
-  moved = frugal ? cost : get_shortage (pool, growth->request, cost, pool->limits.waste);
   if (gpu_pool_is_frozen (pool))
-    moved = 0;
-  moved = _gpu_pool_take_chunks (growth, (moved + granularity - 1) / granularity) * granularity;
+    shortage = 0;
+  moved = _gpu_pool_take_chunks (growth, (shortage + granularity - 1) / granularity) * granularity;
   pool->stats.n_recycled += growth->moved->len;
 
   if (limit != 0 && pool->stats.managed_bytes + cost - moved > limit)
@@ -290,6 +329,65 @@ prepare (GpuPoolGrowth     *growth,
   return TRUE;
 }
 
+static gboolean
+prepare (GpuPoolGrowth     *growth,
+         GpuPoolPlacement  *placement,
+         GError           **error)
+{
+  GpuPool *pool = growth->pool;
+  gboolean found = _gpu_pool_find_placement (growth, placement);
+  guint64 cost = found ? placement->cost : growth->request->units;
+  double waste = pool->limits.waste;
+  gboolean has_edges = FALSE;
+
+  if (growth->is_frugal
+      || get_shortage (pool, growth->request, gpu_pool_bytes (pool, cost), waste) > 0)
+    has_edges = _gpu_pool_take_edges (growth, found ? cost : G_MAXUINT64, placement);
+
+  if (!found && !has_edges)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                   "no contiguous range of %" G_GUINT64_FORMAT " bytes of addresses is free",
+                   (guint64) gpu_pool_bytes (pool, growth->request->units));
+      return FALSE;
+    }
+
+  if (!has_edges)
+    _gpu_pool_take_placement (growth, placement);
+
+  cost = gpu_pool_bytes (pool, placement->cost);
+  if (!growth->is_frugal)
+    cost = get_shortage (pool, growth->request, cost, waste);
+
+  return move_chunks (growth, placement, cost, error);
+}
+
+/* Like prepare(), for a request that free ranges could serve: fails unless there are edges, and
+ * enough chunks to move between them. Also fails if the range that could serve the request has
+ * pending uses: its chunks cannot be moved, so the pool would soon need more memory. */
+static gboolean
+prepare_edges (GpuPoolGrowth     *growth,
+               GpuPoolPlacement  *placement,
+               GError           **error)
+{
+  GpuPool *pool = growth->pool;
+  GpuPoolNode *fit = _gpu_pool_find_fit (pool, growth->request);
+
+  if ((fit == NULL || _gpu_pool_heap_is_completed (pool, fit->use))
+      && _gpu_pool_take_edges (growth, G_MAXUINT64, placement))
+    {
+      guint64 cost = gpu_pool_bytes (pool, placement->cost);
+
+      if (growth->head.units + (guint64) growth->tail.units >= MIN_EDGES * (guint64) pool->granule
+          && cost <= MAX_BETWEEN * pool->config.granularity && cost <= count_movable (pool))
+        return move_chunks (growth, placement, cost, error);
+    }
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no edges suffice");
+
+  return FALSE;
+}
+
 /* Restores the nodes of a placement that could not be mapped. Caller holds `lock`. */
 static void
 give_up_placement (GpuPoolGrowth          *growth,
@@ -297,6 +395,8 @@ give_up_placement (GpuPoolGrowth          *growth,
 {
   GpuPoolNode *end = placement->last->next;
   GpuPoolNode *node, *next;
+
+  _gpu_pool_return_edges (growth);
 
   for (node = placement->first; node != end; node = next)
     {
@@ -320,13 +420,21 @@ rejoin (GpuPool     *pool,
 }
 
 static GpuPoolNode *
-use_placement (GpuPoolGrowth          *growth,
-               const GpuPoolPlacement *placement)
+use_placement (GpuPoolGrowth    *growth,
+               GpuPoolPlacement *placement)
 {
+  const guint64 edges[] = { growth->head.use, growth->tail.use };
   GpuPool *pool = growth->pool;
-  GpuPoolNode *node = placement->first, *end = placement->last->next;
+  GpuPoolNode *node, *end;
   guint64 use = gpu_pool_use_pack (growth->request->slot, 0);
 
+  _gpu_pool_split_chunks (growth, placement);
+  node = placement->first;
+  end = placement->last->next;
+
+  for (guint i = 0; i < G_N_ELEMENTS (edges); i++)
+    if (gpu_pool_use_slot (edges[i]) == growth->request->slot)
+      use = MAX (use, edges[i]);
   for (GpuPoolNode *part = placement->first; part != end; part = part->next)
     if (!part->flag && gpu_pool_use_slot (part->use) == growth->request->slot)
       use = MAX (use, part->use);
@@ -350,7 +458,7 @@ use_placement (GpuPoolGrowth          *growth,
 static GpuPoolNode *
 grow (GpuPool               *pool,
       const GpuPoolRequest  *request,
-      gboolean               frugal,
+      Mode                   mode,
       GError               **error)
 {
   GpuPoolNode *node = NULL;
@@ -359,9 +467,13 @@ grow (GpuPool               *pool,
   GpuPoolGrowth growth;
 
   start (&growth, pool, request);
+  growth.is_frugal = mode == FRUGAL;
 
   _gpu_pool_lock (&pool->lock);
-  ready = prepare (&growth, &placement, frugal, error);
+  if (mode == EDGES)
+    ready = prepare_edges (&growth, &placement, error);
+  else
+    ready = prepare (&growth, &placement, error);
   _gpu_pool_unlock_and_destroy (pool);
 
   unmap_moved (&growth);
@@ -379,26 +491,6 @@ grow (GpuPool               *pool,
   finish (&growth);
 
   return node;
-}
-
-/* Estimates how many mapped bytes can be moved to other addresses: the whole granules of free
- * ranges whose uses have completed. */
-static guint64
-count_movable (GpuPool *pool)
-{
-  guint32 granule = pool->chunks->granule;
-  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, granule);
-  guint64 n = 0;
-
-  for (guint i = 0; i < ranges->len; i++)
-    {
-      const GpuPoolNode *node = g_ptr_array_index (ranges, i);
-      guint32 from = (node->offset + granule - 1) / granule;
-
-      n += MAX ((node->offset + node->units) / granule, from) - from;
-    }
-
-  return n * pool->config.granularity;
 }
 
 typedef enum
@@ -440,12 +532,23 @@ find_more (GpuPool              *pool,
     return NULL;
 
   _gpu_pool_reclaim_completed (pool);
+  _gpu_pool_reunite_chunks (pool);
   node = _gpu_pool_lock_and_serve (pool, request);
   while (node == NULL && !request->is_lent && get_supply (pool, request) == SHORT
          && _gpu_pool_wait_for_pending (pool, request))
     node = _gpu_pool_lock_and_serve (pool, request);
 
   return node;
+}
+
+GpuPoolNode *
+_gpu_pool_chunks_serve (GpuPool              *pool,
+                        const GpuPoolRequest *request)
+{
+  _gpu_pool_reclaim_completed (pool);
+  _gpu_pool_reunite_chunks (pool);
+
+  return grow (pool, request, EDGES, NULL);
 }
 
 GpuPoolNode *
@@ -459,11 +562,11 @@ _gpu_pool_chunks_grow (GpuPool               *pool,
   if (node != NULL)
     return node;
 
-  node = grow (pool, request, FALSE, &local_error);
+  node = grow (pool, request, NORMAL, &local_error);
   if (node == NULL && _gpu_error_is_out_of_memory (local_error))
     {
       g_clear_error (&local_error);
-      node = grow (pool, request, TRUE, &local_error);
+      node = grow (pool, request, FRUGAL, &local_error);
     }
 
   if (node == NULL)
@@ -483,6 +586,7 @@ _gpu_pool_chunks_shrink (GpuPool *pool,
     {
       GpuPoolGrowth growth;
 
+      _gpu_pool_reunite_chunks (pool);
       start (&growth, pool, NULL);
       growth.overshoot = TRUE;
 

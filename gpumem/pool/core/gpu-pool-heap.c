@@ -154,6 +154,32 @@ _gpu_pool_heap_join_next (GpuPool     *pool,
 
 /* --- free ranges ------------------------------------------------------------------ */
 
+/* Returns the units of @node that are outside of whole chunks. Small ranges do not count. */
+static inline guint32
+count_edges (const GpuPool     *pool,
+             const GpuPoolNode *node)
+{
+  guint32 granule = pool->granule;
+  guint32 begin = node->offset, last_unit = begin + node->units - 1;
+  const GpuPoolGranule *first, *last;
+  guint64 whole_begin, whole_end;
+
+  if (granule == 0 || node->units < granule / GPU_POOL_MIN_EDGE)
+    return 0;
+
+  first = &pool->granules[begin / granule];
+  last = &pool->granules[last_unit / granule];
+  whole_begin = (guint64) first->first * granule;
+  whole_end = ((guint64) last->first + last->n) * granule;
+
+  if (whole_begin < begin)
+    whole_begin += (guint64) first->n * granule;
+  if (whole_end > (guint64) last_unit + 1)
+    whole_end -= (guint64) last->n * granule;
+
+  return node->units - (whole_end > whole_begin ? whole_end - whole_begin : 0);
+}
+
 static inline void
 insert (GpuPool     *pool,
         GpuPoolNode *node)
@@ -163,7 +189,9 @@ insert (GpuPool     *pool,
 
   gpu_pool_node_set_state (node, GPU_POOL_NODE_FREE);
   gpu_pool_index_add (&free_list->index, node);
+  pool->edge_units += count_edges (pool, node);
   free_list->n++;
+  free_list->units += node->units;
 
   if (use_seq > free_list->latest_seq)
     {
@@ -181,7 +209,9 @@ _gpu_pool_heap_remove (GpuPool     *pool,
   GpuPoolFreeList *free_list = pool->free_lists[gpu_pool_use_slot (node->use)];
 
   gpu_pool_index_remove (&free_list->index, node);
+  pool->edge_units -= count_edges (pool, node);
   free_list->n--;
+  free_list->units -= node->units;
   if (gpu_pool_use_seq (node->use) == free_list->latest_seq)
     free_list->n_latest--;
 

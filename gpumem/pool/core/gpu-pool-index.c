@@ -6,6 +6,9 @@
 /* The maximum number of nodes that a search examines in the bin of the requested size, if all
  * larger bins are empty. */
 #define MAX_LAST_SCAN 1024
+/* The maximum number of nodes that a search for a low address examines, and of these in one bin. */
+#define MAX_LOW_SCAN     16
+#define MAX_LOW_BIN_SCAN 4
 
 static inline GpuPoolNode *
 scan (GpuPoolNode *node,
@@ -68,6 +71,30 @@ _gpu_pool_index_find (const GpuPoolIndex *index,
   /* All larger bins are empty, but the bin of the requested size may contain a node that is large
    * enough. */
   return scan (index->bins[own], units, MAX_LAST_SCAN);
+}
+
+GpuPoolNode *
+_gpu_pool_index_find_lowest (const GpuPoolIndex *index,
+                             guint32             units)
+{
+  guint bin = gpu_pool_index_bin (units);
+  GpuPoolNode *lowest = scan (index->bins[bin], units, GPU_POOL_MAX_SCAN);
+  guint n = 0;
+
+  if (lowest != NULL)
+    return lowest;
+
+  for (bin = next_bin (index, bin + 1); bin != G_MAXUINT && n < MAX_LOW_SCAN;
+       bin = next_bin (index, bin + 1))
+    {
+      GpuPoolNode *node = index->bins[bin];
+
+      for (guint i = 0; node != NULL && i < MAX_LOW_BIN_SCAN; i++, n++, node = node->free_next)
+        if (lowest == NULL || node->offset < lowest->offset)
+          lowest = node;
+    }
+
+  return lowest;
 }
 
 GpuPoolNode *

@@ -82,6 +82,10 @@ gpu_pool_index_remove (GpuPoolIndex *index,
 /* Returns a range of at least @units: the best fit among a few candidates. */
 GpuPoolNode *_gpu_pool_index_find    (const GpuPoolIndex *index,
                                       guint32             units);
+/* Returns a range that hardly exceeds @units, or else the lowest among a few larger ranges. All
+ * ranges must be in one area. */
+GpuPoolNode *_gpu_pool_index_find_lowest (const GpuPoolIndex *index,
+                                          guint32             units);
 /* Returns the largest range. If the largest nonempty bin has many ranges, the result may be
  * slightly smaller than the largest. */
 GpuPoolNode *_gpu_pool_index_largest (const GpuPoolIndex *index);

@@ -247,6 +247,7 @@ get_state (GpuPool           *pool,
     case GPU_POOL_NODE_CACHED:
       return GPU_POOL_CACHED;
     case GPU_POOL_NODE_UNMAPPED:
+    case GPU_POOL_NODE_HIDDEN:
       return GPU_POOL_UNMAPPED;
     case GPU_POOL_NODE_FREE:
       if (_gpu_pool_heap_is_completed (pool, node->use))

@@ -26,7 +26,8 @@ typedef enum
   GPU_POOL_NODE_SHARED,             /* freed, with uses on several streams */
   GPU_POOL_NODE_BUSY,               /* in no list; owned by a thread that has released the lock */
   GPU_POOL_NODE_UNMAPPED,           /* addresses without memory */
-  GPU_POOL_NODE_LENT                /* lent to the heap of a thread, as an area of that heap */
+  GPU_POOL_NODE_LENT,               /* lent to the heap of a thread, as an area of that heap */
+  GPU_POOL_NODE_HIDDEN              /* addresses whose memory is used at other addresses */
 } GpuPoolNodeState;
 
 typedef struct _GpuMemoryBlock GpuPoolNode;

@@ -81,8 +81,11 @@ _gpu_pool_chunks_new (GpuPool *pool)
   chunks->granule = config->granularity >> pool->unit_shift;
   chunks->n_granules = config->range_size / config->granularity;
   chunks->granules = g_new0 (GpuPoolGranule, chunks->n_granules);
+  chunks->splits = g_array_new (FALSE, FALSE, sizeof (GpuPoolSplit));
   segment.size = chunks->n_granules * config->granularity;
   pool->chunks = chunks;
+  pool->granule = chunks->granule;
+  pool->granules = chunks->granules;
 
   chunks->area = _gpu_pool_heap_add_area (pool, &segment);
   _gpu_pool_add_unmapped (pool, chunks->area->first);
@@ -123,6 +126,14 @@ _gpu_pool_chunks_free (GpuPool *pool)
 {
   GpuPoolChunks *chunks = pool->chunks;
 
+  for (guint i = 0; i < chunks->splits->len; i++)
+    {
+      const GpuPoolSplit *split = &g_array_index (chunks->splits, GpuPoolSplit, i);
+      GpuPoolChunk chunk = { split->handle, split->first[1], split->n };
+
+      _gpu_pool_unmap_chunks (pool, &chunk, 1);
+    }
+
   for (guint i = 0; i < chunks->n_granules; i++)
     if (chunks->granules[i].handle != NULL)
       {
@@ -132,6 +143,7 @@ _gpu_pool_chunks_free (GpuPool *pool)
         _gpu_pool_destroy_chunk (pool, &chunk);
       }
 
+  g_array_unref (chunks->splits);
   g_free (chunks->granules);
   g_free (chunks);
 }
@@ -230,6 +242,37 @@ _gpu_pool_find_placement (GpuPoolGrowth    *growth,
   return best->cost != G_MAXUINT64;
 }
 
+/* Frees the part of the first or the last range of @placement that the request does not need, if
+ * the part may have chunks to move. */
+static void
+free_excess (GpuPoolGrowth    *growth,
+             GpuPoolPlacement *placement)
+{
+  GpuPool *pool = growth->pool;
+  GpuPoolNode *first = placement->first, *last = placement->last;
+  guint64 needed = (guint64) growth->request->units + growth->request->align - 1;
+  guint64 units = (guint64) last->offset + last->units - first->offset;
+  guint64 excess = units - MIN (units, needed);
+
+  if (excess < growth->chunks->granule)
+    return;
+
+  if (!last->flag && excess < last->units)
+    {
+      GpuPoolNode *rest = _gpu_pool_heap_split (pool, last, last->units - excess);
+
+      _gpu_pool_heap_add (pool, rest, last->use);
+    }
+  else if (!first->flag && excess < first->units)
+    {
+      placement->first = _gpu_pool_heap_split (pool, first, excess);
+      placement->first->flag = FALSE;
+      if (placement->last == first)
+        placement->last = placement->first;
+      _gpu_pool_heap_add (pool, first, first->use);
+    }
+}
+
 void
 _gpu_pool_take_placement (GpuPoolGrowth    *growth,
                           GpuPoolPlacement *placement)
@@ -272,6 +315,8 @@ _gpu_pool_take_placement (GpuPoolGrowth    *growth,
         _gpu_pool_heap_remove (pool, node);
         node->flag = FALSE;
       }
+
+  free_excess (growth, placement);
 }
 
 /* --- taking chunks ------------------------------------------------------------------- */
@@ -326,6 +371,7 @@ take_chunks (GpuPoolGrowth *growth,
 
 GPtrArray *
 _gpu_pool_find_ranges (GpuPool *pool,
+                       guint    own_slot,
                        guint32  units)
 {
   GPtrArray *ranges = g_ptr_array_new ();
@@ -342,7 +388,7 @@ _gpu_pool_find_ranges (GpuPool *pool,
       for (node = _gpu_pool_index_next (&free_list->index, NULL, &bin);
            node != NULL && node->units >= units && ranges->len < GPU_POOL_MAX_MOVED;
            node = _gpu_pool_index_next (&free_list->index, node, &bin))
-        if (_gpu_pool_heap_is_completed (pool, node->use))
+        if (slot == own_slot || _gpu_pool_heap_is_completed (pool, node->use))
           g_ptr_array_add (ranges, node);
     }
 
@@ -354,7 +400,7 @@ _gpu_pool_take_chunks (GpuPoolGrowth *growth,
                        guint32        max)
 {
   GpuPool *pool = growth->pool;
-  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->chunks->granule);
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, 0, growth->chunks->granule);
   guint32 taken = 0;
 
   /* Check each range again, because the range may have changed when chunks were taken from another

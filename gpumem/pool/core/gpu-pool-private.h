@@ -27,6 +27,15 @@ G_BEGIN_DECLS
 /* Heaps of threads. Any further threads only use the heap of the pool. */
 #define GPU_POOL_MAX_HEAPS 64
 
+/* The smallest edge, which is a free part of a chunk, that is worth a driver call:
+ * 1/GPU_POOL_MIN_EDGE of a granule. */
+#define GPU_POOL_MIN_EDGE 32
+/* Requests use edges before whole chunks while the edges exceed GPU_POOL_EDGE_WASTE times the
+ * allowed waste, and the free whole chunks, less the request, GPU_POOL_EDGE_ROOM times the allowed
+ * waste at most. */
+#define GPU_POOL_EDGE_WASTE 2.0
+#define GPU_POOL_EDGE_ROOM  8.0
+
 typedef struct _GpuPoolCache GpuPoolCache;
 typedef struct _GpuPoolChunks GpuPoolChunks;
 typedef struct _GpuPoolRequest GpuPoolRequest;
@@ -48,6 +57,7 @@ typedef struct
   GpuPoolIndex   index;
   GpuPoolStream *stream;
   guint          n;
+  guint64        units;
   guint64        latest_seq;        /* the latest use sequence of the ranges */
   guint          n_latest;          /* number of ranges with latest_seq */
   guint64        scanned_at;        /* use sequence that had completed at the last scan */
@@ -60,6 +70,16 @@ typedef struct
   guint        n_uses;
   GpuPoolUse   uses[];
 } GpuPoolShared;
+
+/* The chunk that backs a granule. A granule is the smallest part of the address range that can be
+ * mapped. */
+typedef struct
+{
+  gpointer handle;                  /* NULL: none */
+  guint32  first;                   /* first granule of the chunk */
+  guint32  n : 31;                  /* granules in the chunk */
+  guint32  is_split : 1;            /* set in the first granule of each mapping of a split chunk */
+} GpuPoolGranule;
 
 /* Allocations and frees since the last flush of the counters. */
 typedef struct
@@ -125,6 +145,12 @@ struct _GpuPool
   GpuPoolLimits     limits;
   GpuPoolCounts     counts;
   guint64           n_out;          /* active blocks, and blocks in thread caches; of this heap */
+  guint32           granule;        /* units; 0: the pool has no chunks */
+  GpuPoolGranule   *granules;       /* written under growth_lock; those of free ranges do not
+                                     * change */
+  guint64           edge_units;     /* in free ranges, outside of whole chunks */
+  guint64           edge_budget;    /* number of requests that may try to use edges before whole
+                                     * chunks */
   GpuPoolStats      stats;          /* counters updated directly */
 };
 
@@ -344,10 +370,29 @@ struct _GpuPoolRequest
   guint          slot;
   gboolean       is_lent;           /* memory to lend to the heap of a thread; the node remains
                                      * busy, and is not counted as an allocation */
+  gboolean       prefers_edges;     /* see gpu_pool_wants_edges() */
 };
 
-/* Serves @request from a free range of the stream of the request, or from a free range without
- * pending uses, if that range is smaller. Caller holds `lock`. */
+/* Returns whether a request of @units should use edges before whole chunks: there are many edges,
+ * and few whole chunks are free. Caller holds `lock`. */
+static inline gboolean
+gpu_pool_wants_edges (GpuPool *pool,
+                      guint32  units)
+{
+  guint64 edges = gpu_pool_bytes (pool, pool->edge_units);
+  double allowed = pool->stats.peak_used_bytes * pool->limits.waste;
+
+  return pool->edge_budget > 0 && edges > GPU_POOL_EDGE_WASTE * allowed + pool->config.granularity
+         && pool->stats.managed_bytes < GPU_POOL_EDGE_ROOM * allowed + gpu_pool_used_bytes (pool)
+                                        + edges + gpu_pool_bytes (pool, units);
+}
+
+/* Finds a free range of the stream of @request, or without pending uses, for @request. Caller holds
+ * `lock`. */
+GpuPoolNode  *_gpu_pool_find_fit          (GpuPool              *pool,
+                                           const GpuPoolRequest *request);
+/* Serves @request from the range that _gpu_pool_find_fit() finds. Returns NULL if there is none, or
+ * if the request should use edges. Caller holds `lock`. */
 GpuPoolNode  *_gpu_pool_serve             (GpuPool              *pool,
                                            const GpuPoolRequest *request);
 /* Like _gpu_pool_serve(), but takes `lock`. */
@@ -396,6 +441,10 @@ void          _gpu_pool_chunks_free       (GpuPool              *pool);
 GpuPoolNode  *_gpu_pool_chunks_grow       (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
+/* Serves the request with edges, and with chunks moved between them. Returns NULL if there are no
+ * suitable edges. */
+GpuPoolNode  *_gpu_pool_chunks_serve      (GpuPool              *pool,
+                                           const GpuPoolRequest *request);
 gboolean      _gpu_pool_chunks_shrink     (GpuPool              *pool,
                                            guint64               keep);
 void          _gpu_pool_segments_free     (GpuPool              *pool);

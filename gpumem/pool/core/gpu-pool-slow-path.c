@@ -274,13 +274,41 @@ grow_hard (GpuPool               *pool,
   return node;
 }
 
+/* Serves a request that prefers edges, see gpu_pool_wants_edges(). */
+static GpuPoolNode *
+serve_from_edges (GpuPool              *pool,
+                  const GpuPoolRequest *request)
+{
+  GpuPoolNode *node = NULL;
+  gboolean wants_edges;
+
+  _gpu_pool_lock (&pool->lock);
+  wants_edges = gpu_pool_wants_edges (pool, request->units);
+  pool->edge_budget -= wants_edges;
+  _gpu_pool_unlock (&pool->lock);
+
+  if (wants_edges && _gpu_pool_lock_growth (pool))
+    {
+      node = _gpu_pool_chunks_serve (pool, request);
+      _gpu_pool_unlock_growth (pool);
+    }
+
+  return node;
+}
+
 GPU_COLD GpuPoolNode *
 _gpu_pool_alloc_slowly (GpuPool               *pool,
-                        const GpuPoolRequest  *request,
+                        const GpuPoolRequest  *original,
                         GError               **error)
 {
   g_autoptr (GError) local_error = NULL;
+  GpuPoolRequest copy = *original;
+  const GpuPoolRequest *request = &copy;
   GpuPoolNode *node = NULL;
+
+  copy.prefers_edges = FALSE;
+  if (original->prefers_edges && (node = serve_from_edges (pool, request)) != NULL)
+    return node;
 
   for (guint attempt = 0; node == NULL; attempt++)
     {

@@ -19,8 +19,10 @@
 #define MIN_LENT      (4 * 1024 * 1024)
 #define MAX_LENT      (32 * 1024 * 1024)
 #define LENT_REQUESTS 16
-/* The maximum size of a small block in bytes. */
+/* The maximum size of a small block in bytes, which comes from the end of a range, and that of a
+ * block that comes from a range with a low address. */
 #define SMALL_BYTES   (256 * 1024)
+#define LOW_BYTES     (128 * 1024)
 
 __thread GpuPoolCache *_gpu_pool_cache_current;
 
@@ -376,24 +378,67 @@ _gpu_pool_serve_from (GpuPool              *pool,
   return node;
 }
 
+/* Finds a range with a low address. Small blocks then lie close together, and not between large
+ * ranges, where they would keep chunks from being moved. The ranges of a pool with chunks are in a
+ * single area. */
+static GpuPoolNode *
+find_lowest (GpuPool *pool,
+             guint    slot,
+             guint32  units)
+{
+  GpuPoolFreeList *free_list = slot < pool->n_free_lists ? pool->free_lists[slot] : NULL;
+
+  if (free_list == NULL || free_list->n == 0)
+    return NULL;
+
+  return _gpu_pool_index_find_lowest (&free_list->index, units);
+}
+
+GpuPoolNode *
+_gpu_pool_find_fit (GpuPool              *pool,
+                    const GpuPoolRequest *request)
+{
+  guint32 units = request->units + request->align - 1;
+  GpuPoolNode *own = NULL, *common = NULL;
+
+  if (pool->granule != 0 && units <= (guint32) LOW_BYTES >> pool->unit_shift)
+    {
+      common = find_lowest (pool, 0, units);
+      if (request->slot != 0)
+        own = find_lowest (pool, request->slot, units);
+      if (own != NULL && common != NULL)
+        return own->offset < common->offset ? own : common;
+    }
+
+  if (own == NULL && common == NULL)
+    {
+      common = _gpu_pool_heap_find (pool, 0, units);
+      if (request->slot != 0)
+        own = _gpu_pool_heap_find (pool, request->slot, units);
+    }
+
+  return own == NULL || (common != NULL && common->units < own->units) ? common : own;
+}
+
 GpuPoolNode *
 _gpu_pool_serve (GpuPool              *pool,
                  const GpuPoolRequest *request)
 {
-  guint32 units = request->units + request->align - 1;
-  GpuPoolNode *own = NULL, *common = _gpu_pool_heap_find (pool, 0, units);
+  GpuPoolNode *node = _gpu_pool_find_fit (pool, request);
 
-  if (request->slot != 0)
-    own = _gpu_pool_heap_find (pool, request->slot, units);
-  if (own == NULL || (common != NULL && common->units < own->units))
-    own = common;
-  if (own == NULL)
+  if (node == NULL)
     return NULL;
 
-  _gpu_pool_heap_remove (pool, own);
+  /* Do not cut whole chunks if there are many edges, which may suffice. */
+  if (request->prefers_edges
+      && node->units - request->units >= pool->granule / GPU_POOL_MIN_EDGE + request->align - 1
+      && gpu_pool_wants_edges (pool, request->units))
+    return NULL;
+
+  _gpu_pool_heap_remove (pool, node);
   pool->stats.n_hits += !request->is_lent;
 
-  return _gpu_pool_serve_from (pool, own, request);
+  return _gpu_pool_serve_from (pool, node, request);
 }
 
 void

@@ -125,6 +125,7 @@ make_request (GpuPool         *pool,
     units = round_units (units);
   request->units = units;
   request->align = align;
+  request->prefers_edges = pool->granule != 0 && units >= pool->granule;
 
   return TRUE;
 }
