@@ -1587,6 +1587,37 @@ test_low_addresses (Fixture       *fixture,
   give (fixture, blocks[3], fixture->b);
 }
 
+/* --- statistics ------------------------------------------------------------------------ */
+
+/* An empty pool is not fragmented, although work of one or two streams may still use its ranges,
+ * and although a cache holds some of them. */
+static void
+test_empty (Fixture       *fixture,
+            gconstpointer  data)
+{
+  gpointer keys[] = { fixture->a, fixture->b };
+  GpuMemoryBlock *blocks[6];
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = take (fixture, i < 3 ? 100 * KIB : 1100 * KIB, fixture->a);
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i += 2)
+    give (fixture, blocks[i], fixture->a);
+  for (guint i = 1; i < G_N_ELEMENTS (blocks); i += 2)
+    {
+      sim_give (fixture->sim, _gpu_pool_block_get_address (blocks[i]),
+                _gpu_pool_block_get_size (blocks[i]));
+      _gpu_pool_release_all (blocks[i], keys, 2);
+    }
+
+  g_assert_cmpuint (get_stats (fixture).active_blocks, ==, 0);
+  /* A segment has 4 MiB. */
+  if (GPOINTER_TO_UINT (data) == CHUNKS)
+    g_assert_cmpuint (get_stats (fixture).largest_free, ==, get_stats (fixture).managed_bytes);
+  else
+    g_assert_cmpuint (get_stats (fixture).largest_free, ==, 4 * MIB);
+}
+
 /* --- random operations ----------------------------------------------------------------- */
 
 static guint64
@@ -1695,6 +1726,7 @@ main (int   argc,
   add ("close", G_N_ELEMENTS (kinds), test_close);
   add ("stop-holding", G_N_ELEMENTS (kinds), test_stop_holding);
   add ("release-threshold", G_N_ELEMENTS (kinds), test_release_threshold);
+  add ("empty", 2, test_empty);
   add ("failures", G_N_ELEMENTS (kinds), test_failures);
   add ("frozen", G_N_ELEMENTS (kinds), test_frozen);
   add ("loan-cycle", G_N_ELEMENTS (kinds), test_loan_cycle);

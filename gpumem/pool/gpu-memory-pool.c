@@ -377,7 +377,8 @@ install_notify_interval (void)
 /**
  * GpuMemoryPool:largest-free:
  *
- * The size in bytes of the largest free block.
+ * The size in bytes of the largest free block. If the pool has no active blocks, adjacent blocks
+ * count as one, even if work may still use them or the caches of threads hold them.
  *
  * Since: 0.1
  */

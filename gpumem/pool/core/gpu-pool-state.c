@@ -266,6 +266,35 @@ add_heap_stats (GpuPool      *pool,
   return n;
 }
 
+/* Like find_largest(), for a pool without active blocks: counts adjacent ranges as one, even if
+ * work of different streams may still use them, or if caches hold them. A pool of chunks can move
+ * all its memory to one place. */
+static guint64
+find_largest_of_empty (GpuPool *pool)
+{
+  guint64 largest = 0;
+
+  for (guint i = 0; i < pool->n_areas; i++)
+    {
+      GpuPoolNode *node = pool->areas[i] != NULL ? pool->areas[i]->first : NULL;
+      guint64 units = 0;
+
+      for (; node != NULL; node = node->next)
+        {
+          GpuPoolNodeState state = gpu_pool_node_state (node);
+
+          if (state == GPU_POOL_NODE_FREE || state == GPU_POOL_NODE_CACHED
+              || state == GPU_POOL_NODE_SHARED || state == GPU_POOL_NODE_LENT)
+            units += node->units;
+          else if (pool->chunks == NULL)
+            units = 0;
+          largest = MAX (largest, units);
+        }
+    }
+
+  return gpu_pool_bytes (pool, largest);
+}
+
 void
 _gpu_pool_get_stats (GpuPool      *pool,
                      GpuPoolStats *stats)
@@ -300,6 +329,8 @@ _gpu_pool_get_stats (GpuPool      *pool,
   pool->stats.peak_active_bytes = stats->peak_active_bytes;
   pool->stats.peak_used_bytes = stats->peak_used_bytes;
   stats->held_blocks = n - stats->active_blocks;
+  if (stats->active_blocks == 0)
+    stats->largest_free = find_largest_of_empty (pool);
 
   _gpu_pool_unlock_and_destroy (pool);
 }
