@@ -1368,6 +1368,34 @@ test_edges_pending (Fixture       *fixture,
   give_around_edges (fixture, blocks);
 }
 
+/* A request uses parts of granules that earlier work of its stream may use. Another stream that gets
+ * the rest of these parts waits for that work. */
+static void
+test_edges_own (Fixture       *fixture,
+                gconstpointer  data)
+{
+  static const gsize sizes[] = { 2816, 1280, 2048, 1280, 2816 };
+  GpuMemoryBlock *blocks[G_N_ELEMENTS (sizes)], *block, *rest;
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    blocks[i] = take (fixture, sizes[i] * KIB, fixture->a);
+  give (fixture, g_steal_pointer (&blocks[1]), fixture->a);
+  give (fixture, g_steal_pointer (&blocks[3]), fixture->a);
+  sim_set_capacity (fixture->sim, get_stats (fixture).managed_bytes);
+
+  block = take (fixture, 2432 * KIB, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 2);
+  g_assert_cmpuint (get_stats (fixture).n_steals, ==, 0);
+  rest = take (fixture, 128 * KIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).n_steals, ==, 1);
+
+  give (fixture, rest, fixture->b);
+  give (fixture, block, fixture->a);
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    if (blocks[i] != NULL)
+      give (fixture, blocks[i], fixture->a);
+}
+
 /* A chunk that cannot be mapped leaves the halves of the granules free. */
 static void
 test_edges_failure (Fixture       *fixture,
@@ -1748,6 +1776,7 @@ main (int   argc,
   add_edges ("block-freed-first", TRUE, test_edges);
   add_edges ("block-freed-last", FALSE, test_edges);
   add_edges ("pending", FALSE, test_edges_pending);
+  add_edges ("own-pending", FALSE, test_edges_own);
   add_edges ("failure", FALSE, test_edges_failure);
   add_edges ("share", FALSE, test_edges_share);
   add_edges ("preferred", FALSE, test_edges_preferred);

@@ -107,7 +107,8 @@ gboolean   _gpu_pool_find_placement (GpuPoolGrowth      *growth,
 void       _gpu_pool_take_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *placement);
 /* Lists the free nodes that have at least @units and whose use has completed or is by the stream of
- * @slot. The nodes of a free list are in order of size, the largest first. */
+ * @slot, at most GPU_POOL_MAX_MOVED. The nodes of a free list are in order of size, the largest
+ * first. */
 GPtrArray *_gpu_pool_find_ranges   (GpuPool            *pool,
                                     guint               slot,
                                     guint32             units);

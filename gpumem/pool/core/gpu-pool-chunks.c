@@ -29,8 +29,9 @@
 
 /* For each new chunk, EDGES_PER_CHUNK requests may search for edges although a free range could
  * serve them. So the calls for edges are few, compared with the calls for growth, and end with the
- * growth. */
+ * growth: after MAX_EDGE_BUDGET searches at the latest. */
 #define EDGES_PER_CHUNK 2
+#define MAX_EDGE_BUDGET 2000
 
 typedef enum
 {
@@ -251,7 +252,8 @@ destroy_moved (GpuPoolGrowth *growth)
 
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_unmaps += growth->n_unmaps;
-  pool->edge_budget += EDGES_PER_CHUNK * growth->n_created;
+  pool->edge_budget = MIN (pool->edge_budget + EDGES_PER_CHUNK * growth->n_created,
+                           MAX_EDGE_BUDGET);
   _gpu_pool_count_managed (pool, ((gint64) growth->created - destroyed)
                                  * (gint64) pool->config.granularity);
   _gpu_pool_unlock (&pool->lock);
@@ -363,8 +365,9 @@ prepare (GpuPoolGrowth     *growth,
 }
 
 /* Like prepare(), for a request that free ranges could serve: fails unless there are edges, and
- * enough chunks to move between them. Also fails if the range that could serve the request has
- * pending uses: its chunks cannot be moved, so the pool would soon need more memory. */
+ * about enough chunks to move between them. The pool grows by what is missing, but not beyond the
+ * soft limit. Also fails if the range that could serve the request has pending uses: its chunks
+ * cannot be moved, so the pool would soon need more memory. */
 static gboolean
 prepare_edges (GpuPoolGrowth     *growth,
                GpuPoolPlacement  *placement,
@@ -377,8 +380,10 @@ prepare_edges (GpuPoolGrowth     *growth,
       && _gpu_pool_take_edges (growth, G_MAXUINT64, placement))
     {
       guint64 cost = gpu_pool_bytes (pool, placement->cost);
+      guint64 soft_limit = pool->limits.soft_limit;
 
-      if (growth->head.units + (guint64) growth->tail.units >= MIN_EDGES * (guint64) pool->granule
+      if ((soft_limit == 0 || pool->stats.managed_bytes + cost <= soft_limit)
+          && growth->head.units + (guint64) growth->tail.units >= MIN_EDGES * (guint64) pool->granule
           && cost <= MAX_BETWEEN * pool->config.granularity && cost <= count_movable (pool))
         return move_chunks (growth, placement, cost, error);
     }

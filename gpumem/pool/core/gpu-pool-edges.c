@@ -10,10 +10,6 @@
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-/* Edges serve requests of up to 1/MAX_SHARE of the peak use, and larger ones only if the growth is
- * frugal. Edges save little of a large block, and once freed it cannot be joined with the ranges
- * next to it. */
-#define MAX_SHARE 12
 /* Two edges may exceed a request by 1/MAX_REST of a granule. */
 #define MAX_REST  16
 
@@ -157,10 +153,9 @@ static gboolean
 may_use_edges (const GpuPoolGrowth *growth)
 {
   GpuPool *pool = growth->pool;
-  gsize largest = pool->stats.peak_used_bytes / MAX_SHARE;
 
-  return (growth->is_frugal || growth->request->size <= largest) && !gpu_pool_is_frozen (pool)
-         && !is_pending (pool);
+  return (growth->is_frugal || gpu_pool_is_small_for_edges (pool, growth->request->units))
+         && !gpu_pool_is_frozen (pool) && !is_pending (pool);
 }
 
 /* --- taking edges ---------------------------------------------------------------------- */

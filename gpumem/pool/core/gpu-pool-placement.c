@@ -7,6 +7,8 @@
 
 /* Nodes examined on each side of an unmapped range. */
 #define RADIUS 4
+/* Free nodes examined in the list of each stream. */
+#define MAX_VISITED (2 * GPU_POOL_MAX_MOVED)
 
 /* --- the list of unmapped ranges ------------------------------------------------------ */
 
@@ -379,14 +381,15 @@ _gpu_pool_find_ranges (GpuPool *pool,
   for (guint slot = 0; slot < pool->n_free_lists; slot++)
     {
       GpuPoolFreeList *free_list = pool->free_lists[slot];
-      guint bin = G_MAXUINT;
+      guint bin = G_MAXUINT, n_visited = 0;
       GpuPoolNode *node;
 
       if (free_list == NULL || free_list->n == 0)
         continue;
 
       for (node = _gpu_pool_index_next (&free_list->index, NULL, &bin);
-           node != NULL && node->units >= units && ranges->len < GPU_POOL_MAX_MOVED;
+           node != NULL && node->units >= units && ranges->len < GPU_POOL_MAX_MOVED
+           && n_visited++ < MAX_VISITED;
            node = _gpu_pool_index_next (&free_list->index, node, &bin))
         if (slot == own_slot || _gpu_pool_heap_is_completed (pool, node->use))
           g_ptr_array_add (ranges, node);

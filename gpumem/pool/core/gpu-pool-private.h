@@ -35,6 +35,10 @@ G_BEGIN_DECLS
  * waste at most. */
 #define GPU_POOL_EDGE_WASTE 2.0
 #define GPU_POOL_EDGE_ROOM  8.0
+/* Edges serve requests of up to 1/GPU_POOL_EDGE_SHARE of the peak use, and larger ones only if the
+ * growth is frugal. Edges save little of a large block, and once freed it cannot be joined with the
+ * ranges next to it. */
+#define GPU_POOL_EDGE_SHARE 12
 
 typedef struct _GpuPoolCache GpuPoolCache;
 typedef struct _GpuPoolChunks GpuPoolChunks;
@@ -373,6 +377,14 @@ struct _GpuPoolRequest
   gboolean       prefers_edges;     /* see gpu_pool_wants_edges() */
 };
 
+/* Caller holds `lock`. */
+static inline gboolean
+gpu_pool_is_small_for_edges (GpuPool *pool,
+                             guint32  units)
+{
+  return gpu_pool_bytes (pool, units) <= pool->stats.peak_used_bytes / GPU_POOL_EDGE_SHARE;
+}
+
 /* Returns whether a request of @units should use edges before whole chunks: there are many edges,
  * and few whole chunks are free. Caller holds `lock`. */
 static inline gboolean
@@ -384,7 +396,8 @@ gpu_pool_wants_edges (GpuPool *pool,
 
   return pool->edge_budget > 0 && edges > GPU_POOL_EDGE_WASTE * allowed + pool->config.granularity
          && pool->stats.managed_bytes < GPU_POOL_EDGE_ROOM * allowed + gpu_pool_used_bytes (pool)
-                                        + edges + gpu_pool_bytes (pool, units);
+                                        + edges + gpu_pool_bytes (pool, units)
+         && gpu_pool_is_small_for_edges (pool, units) && !gpu_pool_is_frozen (pool);
 }
 
 /* Finds a free range of the stream of @request, or without pending uses, for @request. Caller holds

@@ -158,6 +158,7 @@ _gpu_pool_grow_early (GpuPool              *pool,
     return NULL;
 
   lent.is_lent = TRUE;
+  lent.prefers_edges = FALSE;
   lent.units = _gpu_pool_get_lent_units (pool, request);
   lent.size = gpu_pool_bytes (pool, lent.units);
   if (!may_grow_early (pool, lent.size) || !_gpu_pool_lock_growth (pool))
