@@ -430,6 +430,69 @@ cross_driver_failure_propagates (TestFixture *fixture)
     for_others (fixture, failed_there);
 }
 
+static void
+check_value (GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
+
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (bytes, NULL), value, SIZE);
+}
+
+/* Checks that @buffer cannot be read, and not be copied to @home on @back, because its last write
+ * failed. */
+static void
+assert_write_failed (GpuBuffer *buffer, GpuStream *back, GpuBuffer *home)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (gpu_buffer_read_bytes (buffer, NULL, 0, 100, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+  g_assert_false (gpu_stream_copy (back, GPU_MEMORY (home), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+}
+
+/* A read of the destination of a copy returns the error at once when a user event before the copy
+ * has failed, also before a thread has noticed that the copy fails. Every second event fails before
+ * the copy is submitted. Once the stream has reported the failure, the memory can be written. */
+static void
+failed_read (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GpuStream) back = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) home = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, 1);
+      g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+      g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+
+      if (i % 2 == 1)
+        test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+      copy (stream, far, 0, near, 0, SIZE);
+      if (i % 2 == 0)
+        test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+      assert_write_failed (far, back, home);
+
+      g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+      assert_write_failed (far, back, home);
+      copy (stream, far, 0, near, 0, SIZE);
+      check_value (far, 1);
+    }
+}
+
+static void
+cross_driver_failed_read (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, failed_read);
+}
+
 /* The size of a copy that has more chunks than CUDA queues behind a pending event. The thread that
  * submits such a copy blocks until the event completes. */
 #define CROWD ((gsize) 60 * 4 * 1024 * 1024)
@@ -884,6 +947,7 @@ main (int argc, char **argv)
   test_add ("dropped-near", cross_driver_dropped_near);
   test_add ("failed", cross_driver_failed);
   test_add ("failure-propagates", cross_driver_failure_propagates);
+  test_add ("failed-read", cross_driver_failed_read);
   test_add ("queue-full", cross_driver_queue_full);
   test_add ("blocking", cross_driver_blocking);
   test_add ("blocking-refused", cross_driver_blocking_refused);

@@ -1368,8 +1368,8 @@ test_edges_pending (Fixture       *fixture,
   give_around_edges (fixture, blocks);
 }
 
-/* A request uses parts of granules that earlier work of its stream may use. Another stream that gets
- * the rest of these parts waits for that work. */
+/* A request uses parts of granules that earlier work of its stream may use. Another stream that
+ * gets the rest of these parts waits for that work. */
 static void
 test_edges_own (Fixture       *fixture,
                 gconstpointer  data)

@@ -487,26 +487,34 @@ _gpu_cross_driver_check (GpuCrossDriver          *cross,
   return FALSE;
 }
 
-static gboolean
-is_failing_locked (GpuCrossDriver *cross)
-{
-  for (guint side = 0; side < 2; side++)
-    {
-      g_autoptr (GError) reason = cross->copy.explain (cross->copy.data, side);
-
-      if (reason != NULL)
-        return TRUE;
-    }
-
-  return FALSE;
-}
-
-gboolean
-_gpu_cross_driver_is_complete (GpuCrossDriver *cross)
+GpuEventStatus
+_gpu_cross_driver_query (GpuCrossDriver          *cross,
+                         const GpuNativeContext  *known,
+                         GError                 **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cross->lock);
+  GError *failure = NULL;
 
-  return cross->over || cross->has_failed || is_failing_locked (cross);
+  if (cross->ended && !cross->whole)
+    return GPU_EVENT_STATUS_COMPLETE;
+
+  for (guint side = 0; side < 2 && failure == NULL; side++)
+    {
+      if (cross->copy.sides[side].context == known)
+        continue;
+
+      if (cross->failure != NULL && cross->failed == side)
+        failure = g_error_copy (cross->failure);
+      else if (cross->failure == NULL && !cross->over)
+        failure = cross->copy.explain (cross->copy.data, side);
+    }
+
+  if (failure == NULL)
+    return cross->over ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_PENDING;
+
+  g_propagate_error (error, failure);
+
+  return GPU_EVENT_STATUS_FAILED;
 }
 
 /* --- creation --------------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@ typedef struct
                                      * work of the other side also fails */
   guint         locked;             /* bit mask of the sides whose timeline is locked */
   guint         failed;             /* the side that failed, after a failure */
+  gboolean      must_retry;         /* see GpuSubmitter */
 } Dual;
 
 #define BOTH 3
@@ -288,7 +289,9 @@ list_cross_driver_locked (Dual *dual)
   for (guint side = 0; side < 2; side++)
     {
       GpuSubmitter *s = &dual->submitters[side];
-      GPtrArray *list = _gpu_timeline_list_cross_driver_locked (s->timeline, G_MAXUINT64);
+      gboolean is_failing = FALSE;
+      GPtrArray *list = _gpu_timeline_list_cross_driver_locked (s->timeline, G_MAXUINT64,
+                                                                &is_failing);
 
       for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
         {
@@ -307,7 +310,7 @@ list_cross_driver_locked (Dual *dual)
     }
 }
 
-/* Caller holds the locks of the roots. */
+/* Caller holds the locks of the roots. May set `must_retry`, and then submits nothing. */
 static gboolean
 submit_locked (Dual    *dual,
                GError **error)
@@ -327,10 +330,17 @@ submit_locked (Dual    *dual,
 
       if (!_gpu_submitter_collect_locked (s, error))
         return FALSE;
+
+      dual->must_retry |= s->has_dropped && s->may_retry;
     }
+
+  if (dual->must_retry)
+    return TRUE;
 
   g_mutex_lock (dual_lock);
   lock_timelines (dual);
+  /* No caller synchronizes the partner, so its failures may not be recorded yet. */
+  _gpu_timeline_note_cross_driver_locked (dual->sides[1 - dual->user].timeline);
   list_cross_driver_locked (dual);
   success = run_sides (dual, error);
   unlock_sides (dual, BOTH);
@@ -386,6 +396,41 @@ check_writers (Dual    *dual,
   return TRUE;
 }
 
+static gboolean
+attempt (Dual      *dual,
+         gboolean   may_retry,
+         GError   **error)
+{
+  const char *function = dual->sides[dual->user].submission.function;
+  GError *failure = NULL;
+
+  for (guint side = 0; side < 2; side++)
+    {
+      GpuSubmitter *s = &dual->submitters[side];
+
+      _gpu_submitter_clear (s);
+      *s = (GpuSubmitter) { .timeline = dual->sides[side].timeline,
+                            .submission = &dual->sides[side].submission,
+                            .roots = &dual->roots[side], .n_roots = 1, .may_retry = may_retry };
+    }
+
+  dual->must_retry = FALSE;
+  if (!check_writers (dual, error))
+    return FALSE;
+
+  lock_roots (dual);
+
+  if (!submit_locked (dual, &failure) && !g_str_has_prefix (failure->message, function))
+    g_prefix_error (&failure, "%s: ", function);
+
+  unlock_roots (dual);
+
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+
+  return failure == NULL;
+}
+
 gboolean
 _gpu_submit_dual (GpuDualSide  *sides,
                   guint         user,
@@ -409,22 +454,12 @@ _gpu_submit_dual (GpuDualSide  *sides,
 
       access->storage = access->memory->storage;
       dual.roots[side] = access->storage->root;
-      dual.submitters[side].timeline = sides[side].timeline;
-      dual.submitters[side].submission = &sides[side].submission;
-      dual.submitters[side].roots = &dual.roots[side];
-      dual.submitters[side].n_roots = 1;
     }
 
-  if (!check_writers (&dual, &failure))
-    return end (&dual, failure, error);
-
-  lock_roots (&dual);
-
-  if (!submit_locked (&dual, &failure)
-      && !g_str_has_prefix (failure->message, sides[user].submission.function))
-    g_prefix_error (&failure, "%s: ", sides[user].submission.function);
-
-  unlock_roots (&dual);
+  /* As in a submission to one stream: if the operation depends on work whose failure is not
+   * recorded yet, tries once more. */
+  if (attempt (&dual, TRUE, &failure) && dual.must_retry)
+    attempt (&dual, FALSE, &failure);
 
   return end (&dual, failure, error);
 }

@@ -50,7 +50,7 @@ append_wait_locked (GpuSubmitter *s,
     .fence = _gpu_fence_ref (fence),
     .context = timeline->context,
     .user_events = user_events != NULL ? g_ptr_array_ref (user_events) : NULL,
-    .cross = _gpu_timeline_list_cross_driver_locked (timeline, fence->seq),
+    .cross = _gpu_timeline_list_cross_driver_locked (timeline, fence->seq, &s->has_dropped),
     .is_asked = is_asked,
   };
 

@@ -104,25 +104,32 @@ find_failure_locked (GpuTimeline *timeline,
   return failure != NULL && failure->from < seq ? failure->error : NULL;
 }
 
+static gboolean
+check_locked (GpuTimeline  *timeline,
+              guint64       seq,
+              GError      **error)
+{
+  const GError *failure = find_failure_locked (timeline, seq);
+
+  if (failure != NULL && error != NULL)
+    *error = g_error_copy (failure);
+
+  return failure == NULL;
+}
+
 gboolean
 _gpu_timeline_check (GpuTimeline  *timeline,
                      guint64       seq,
                      GError      **error)
 {
-  const GError *failure;
+  g_autoptr (GMutexLocker) locker = NULL;
 
   if (G_LIKELY (!g_atomic_int_get (&timeline->failed)))
     return TRUE;
 
-  g_mutex_lock (&timeline->lock);
-  failure = find_failure_locked (timeline, seq);
+  locker = g_mutex_locker_new (&timeline->lock);
 
-  if (failure != NULL && error != NULL)
-    *error = g_error_copy (failure);
-
-  g_mutex_unlock (&timeline->lock);
-
-  return failure == NULL;
+  return check_locked (timeline, seq, error);
 }
 
 void
@@ -270,6 +277,20 @@ depends_on (guint64            seq,
   return wait->fence == NULL && wait->seq <= seq && (wait->until == 0 || seq <= wait->until);
 }
 
+/* Returns whether the work of @wait failed because its user event failed. Returns FALSE if @wait
+ * has a fence that is pending. */
+static gboolean
+has_failed (GpuTimeline  *timeline,
+            GpuUserWait  *wait,
+            GError      **cause)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+
+  return (wait->fence == NULL
+          || ops->query (wait->fence->event, NULL) == GPU_EVENT_STATUS_FAILED)
+         && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
+}
+
 gboolean
 _gpu_timeline_search_failing_locked (GpuTimeline *timeline)
 {
@@ -324,7 +345,8 @@ _gpu_timeline_list_causes_locked (GpuTimeline *timeline,
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
-      if (!depends_on (seq, wait))
+      if (!depends_on (seq, wait)
+          && (seq <= timeline->submitted || !has_failed (timeline, wait, NULL)))
         continue;
 
       if (events == NULL)
@@ -343,8 +365,6 @@ _gpu_timeline_check_operation (GpuTimeline  *timeline,
 {
   g_autoptr (GMutexLocker) locker = NULL;
 
-  const GError *failure;
-
   if (G_LIKELY (__atomic_load_n (&timeline->n_user_waits, __ATOMIC_RELAXED) == 0
                 && !g_atomic_int_get (&timeline->failed)))
     return TRUE;
@@ -360,12 +380,7 @@ _gpu_timeline_check_operation (GpuTimeline  *timeline,
         return FALSE;
     }
 
-  failure = find_failure_locked (timeline, seq);
-
-  if (failure != NULL && error != NULL)
-    *error = g_error_copy (failure);
-
-  return failure == NULL;
+  return check_locked (timeline, seq, error);
 }
 
 gboolean
@@ -486,20 +501,6 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
   return !failed;
 }
 
-/* Returns whether the work of @wait failed because its user event failed. Returns FALSE if @wait
- * has a fence that is pending. */
-static gboolean
-has_failed (GpuTimeline  *timeline,
-            GpuUserWait  *wait,
-            GError      **cause)
-{
-  const GpuEventOps *ops = timeline->context->backend->event;
-
-  return (wait->fence == NULL
-          || ops->query (wait->fence->event, NULL) == GPU_EVENT_STATUS_FAILED)
-         && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
-}
-
 /* Returns whether points after @seq wait for the event of @wait themselves. Earlier points can end
  * while the event is pending, if another event fails them. */
 static gboolean
@@ -565,31 +566,48 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
   __atomic_store_n (&timeline->n_user_waits, waits->len, __ATOMIC_RELAXED);
 }
 
+/* Returns whether a copy between two drivers has failed on which the point @seq depends. */
+static gboolean
+fails_by_cross_driver_locked (GpuTimeline  *timeline,
+                              guint64       seq,
+                              GError      **error)
+{
+  for (guint i = timeline->retained_first;
+       timeline->n_cross_driver > 0 && i < timeline->retained->len; i++)
+    {
+      const GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
+
+      if (retained->seq <= seq && _gpu_retained_is_cross_driver (retained)
+          && _gpu_cross_driver_query (retained->object, NULL, error) == GPU_EVENT_STATUS_FAILED)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
 gboolean
 _gpu_timeline_check_pending (GpuTimeline  *timeline,
                              guint64       seq,
                              GError      **error)
 {
-  gboolean failed = FALSE;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
 
-  if (__atomic_load_n (&timeline->n_user_waits, __ATOMIC_RELAXED) == 0)
-    return TRUE;
-
-  g_mutex_lock (&timeline->lock);
-
-  for (guint i = 0; i < timeline->user_waits->len && !failed; i++)
+  for (guint i = 0; i < timeline->user_waits->len; i++)
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
       if (wait->seq > seq)
         break;
 
-      failed = has_failed (timeline, wait, error);
+      if (has_failed (timeline, wait, error))
+        return FALSE;
     }
 
-  g_mutex_unlock (&timeline->lock);
+  if (fails_by_cross_driver_locked (timeline, seq, error))
+    return FALSE;
 
-  return !failed;
+  /* Another thread may have recorded the failure in the meantime. */
+  return check_locked (timeline, seq, error);
 }
 
 /* If work depends on failed work, the driver reports a failure without the original cause. Replaces
@@ -629,7 +647,8 @@ _gpu_retained_is_cross_driver (const GpuRetained *retained)
 
 GPtrArray *
 _gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
-                                        guint64      seq)
+                                        guint64      seq,
+                                        gboolean    *is_failing)
 {
   GPtrArray *list = NULL;
 
@@ -639,9 +658,14 @@ _gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
   for (guint i = timeline->retained_first; i < timeline->retained->len; i++)
     {
       const GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
+      GpuEventStatus status;
 
-      if (retained->seq > seq || !_gpu_retained_is_cross_driver (retained)
-          || _gpu_cross_driver_is_complete (retained->object))
+      if (retained->seq > seq || !_gpu_retained_is_cross_driver (retained))
+        continue;
+
+      status = _gpu_cross_driver_query (retained->object, NULL, NULL);
+      *is_failing |= status == GPU_EVENT_STATUS_FAILED;
+      if (status != GPU_EVENT_STATUS_PENDING)
         continue;
 
       if (list == NULL)
@@ -701,6 +725,35 @@ check_cross_driver_locked (GpuTimeline       *timeline,
     return failed || _gpu_cross_driver_check (retained->object, NULL, error);
 
   return _gpu_cross_driver_check (retained->object, known, error);
+}
+
+/* Releases a copy whose failure is recorded. */
+static void
+release_noted (gpointer cross)
+{
+  _gpu_cross_driver_unref (cross);
+}
+
+void
+_gpu_timeline_note_cross_driver_locked (GpuTimeline *timeline)
+{
+  const GpuNativeContext *known = timeline->n_user_waits > 0 ? timeline->context : NULL;
+
+  for (guint i = timeline->retained_first;
+       timeline->n_cross_driver > 0 && i < timeline->retained->len; i++)
+    {
+      GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
+      GError *failure = NULL;
+
+      if (retained->release != (GDestroyNotify) _gpu_cross_driver_unref
+          || _gpu_cross_driver_query (retained->object, known, &failure)
+             != GPU_EVENT_STATUS_FAILED)
+        continue;
+
+      _gpu_timeline_fail_locked (timeline, retained->seq - 1, timeline->submitted, failure);
+      retained->release = release_noted;
+      timeline->n_cross_driver--;
+    }
 }
 
 void

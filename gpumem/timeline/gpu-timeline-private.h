@@ -205,13 +205,18 @@ void            _gpu_timeline_check_retained_locked (GpuTimeline *timeline,
                                                    gboolean           failed);
 gboolean        _gpu_retained_is_cross_driver (const GpuRetained *retained);
 /* The first function lists the pending cross-driver copies up to @seq, and returns NULL if there
- * are none. The second one makes work of another timeline, @timeline, depend on the copies in
- * @list: if a copy fails, the work that is submitted to @timeline before the failure is recorded
- * also fails. */
+ * are none. It sets @is_failing if it is known of another copy that it has failed, and the failure
+ * is not recorded yet. The second one makes work of another timeline, @timeline, depend on the
+ * copies in @list: if a copy fails, the work that is submitted to @timeline before the failure is
+ * recorded also fails. */
 GPtrArray      *_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
-                                               guint64            seq);
+                                               guint64            seq,
+                                               gboolean          *is_failing);
 void            _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
                                                GPtrArray         *list);
+/* Records the failures of copies between two drivers that are known to have failed, so that work
+ * that is submitted later does not fail. */
+void            _gpu_timeline_note_cross_driver_locked (GpuTimeline *timeline);
 /* Returns FALSE with the error if the point @seq failed. The point must be reached. */
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
@@ -221,8 +226,8 @@ gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
  * not look for failures. */
 extern gint _gpu_timeline_any_failed;
 
-/* Returns FALSE with the cause if the point @seq will fail because of a failed user event. The
- * point must not be known to be complete. */
+/* Returns FALSE with the cause if the point @seq has failed, or will fail because of a failed user
+ * event or a failed copy between two drivers. The point must not be known to be complete. */
 gboolean        _gpu_timeline_check_pending   (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
@@ -361,7 +366,7 @@ void            _gpu_timeline_retain_event_locked (GpuTimeline   *timeline,
 GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq);
 /* (transfer full) (nullable): lists the user events whose failure fails the point @seq. @seq may be
- * the next point. */
+ * the next point, which any earlier failure that is not recorded yet fails, too. */
 GPtrArray      *_gpu_timeline_list_causes_locked (GpuTimeline    *timeline,
                                                guint64            seq);
 /* Returns FALSE with the cause if the operation @seq, which is complete, failed because of a user

@@ -365,8 +365,8 @@ prepare (GpuPoolGrowth     *growth,
 }
 
 /* Like prepare(), for a request that free ranges could serve: fails unless there are edges, and
- * about enough chunks to move between them. The pool grows by what is missing, but not beyond the
- * soft limit. Also fails if the range that could serve the request has pending uses: its chunks
+ * about enough chunks to move between them. The pool may grow by the rest, but not beyond the soft
+ * limit. Also fails if the range that could serve the request has pending uses: its chunks
  * cannot be moved, so the pool would soon need more memory. */
 static gboolean
 prepare_edges (GpuPoolGrowth     *growth,
@@ -383,7 +383,8 @@ prepare_edges (GpuPoolGrowth     *growth,
       guint64 soft_limit = pool->limits.soft_limit;
 
       if ((soft_limit == 0 || pool->stats.managed_bytes + cost <= soft_limit)
-          && growth->head.units + (guint64) growth->tail.units >= MIN_EDGES * (guint64) pool->granule
+          && growth->head.units + (guint64) growth->tail.units
+             >= MIN_EDGES * (guint64) pool->granule
           && cost <= MAX_BETWEEN * pool->config.granularity && cost <= count_movable (pool))
         return move_chunks (growth, placement, cost, error);
     }
