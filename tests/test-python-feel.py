@@ -190,7 +190,8 @@ def test_async_buffer(fixture):
     async def run():
         gate = fixture.gate(stream, must_hold=False)
         calls = [asyncio.ensure_future(call) for call in (
-            buffer.fill_async(b"-", 0, 2, stream), buffer.copy_async(other, 4, 2, 3, stream),
+            buffer.fill_async(b"-", 0, 2, stream),
+            buffer.copy_async(other, offset=4, source_offset=2, size=3, stream=stream),
             buffer.map_async(Gpu.MapFlags.READ, 1, 6, stream))]
         await asyncio.sleep(0.02)
         assert not gate.holds or not any(call.done() for call in calls)
@@ -202,6 +203,8 @@ def test_async_buffer(fixture):
         await buffer.fill_async(7)
         equal(await buffer.read_async(), b"\7" * 10)
         with raises(Gpu.Error.INVALID_ARGUMENT, "10"):
+            await buffer.copy_async(other, offset=1)
+        with raises(TypeError, "positional"):
             await buffer.copy_async(other, 1)
         with raises(TypeError):
             await buffer.fill_async(1.5)
@@ -222,7 +225,7 @@ def test_async_across(fixture):
     async def run():
         gate = fixture.gate(stream)
         asyncio.get_running_loop().call_later(0.05, gate.complete)
-        await buffer.copy_async(other, 4, 2, 3, stream)
+        await buffer.copy_async(other, offset=4, source_offset=2, size=3, stream=stream)
         equal(buffer.read(), b"0123cde789")
     run_async(run)
 

@@ -176,7 +176,7 @@ def test_arrays_copied(fixture):
     equal(target[1].tolist(), source[9].tolist())
     equal(target[2, 4:7].tolist(), [0, 0x01010101, 0])
     assert not target[4:].any() and not target[0].any()
-    buffer.copy(target[1], 8)
+    buffer.copy(target[1], offset=8)
     equal(buffer.to_numpy(np.int32)[1:4].tolist(), [1, 900, 901])
     stream.copy_region(target, source, (40, 10), (0, 0, 0, 400), (0, 0, 0, 400))
     stream.synchronize()

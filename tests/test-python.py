@@ -439,6 +439,16 @@ def test_copy(fixture):
     equal(target.read(), data[:50] + bytes(50) + data[150:] + bytes(50))
     with raises(Gpu.Error.INVALID_ARGUMENT, "200"):
         target.copy(source, offset=1)
+    for numbers in ((100,), (64, 128, 0)):
+        with raises(TypeError, "positional"):
+            target.copy(source, *numbers)
+    for name in ("offset", "source_offset", "size"):
+        for bad in (-1, 1 << 64):
+            with raises(OverflowError, f"{name} must be 0 to {(1 << 64) - 1}, not {bad}") as got:
+                target.copy(source, **{name: bad})
+            assert got.text.startswith(name)
+        with raises(TypeError, f"{name} must be a whole number"):
+            target.copy(source, **{name: 1.5})
 
 
 def test_regions(fixture):

@@ -48,7 +48,7 @@ from ._gpumem_arrays import (check_destination, is_empty, is_over_memory, lacks_
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncStream,
                             AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
-from ._gpumem_checks import checked, set_stream_class, to_index, to_stream
+from ._gpumem_checks import checked, set_stream_class, to_index, to_size, to_stream
 from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error,
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
@@ -614,8 +614,11 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         stream.fill(self, pattern, offset, size)
         return stream.synchronize()
 
-    def copy(self, source, offset=0, source_offset=0, size=None, stream=None):
-        """Copies another buffer to this one and waits."""
+    def copy(self, source, *, offset=0, source_offset=0, size=None, stream=None):
+        """Copies another buffer to this one, at offset, and waits. By default, copies all of the
+        source from source_offset on. The numbers have no positions, because those of Stream.copy()
+        are in another order."""
+        offset, source_offset = to_size(offset, "offset"), to_size(source_offset, "source_offset")
         stream = self._get_stream(stream)
         stream.copy(self, source, size, offset, source_offset)
         return stream.synchronize()

@@ -61,7 +61,7 @@ class AsyncBuffer:
         return await stream.record()
 
     @_or_callback("Buffer", "copy_async")
-    async def copy_async(self, source, offset=0, source_offset=0, size=None, stream=None):
+    async def copy_async(self, source, *, offset=0, source_offset=0, size=None, stream=None):
         """copy() for asyncio."""
         stream = self._get_stream(stream)
         if isinstance(source, Gpu.Buffer) and source.get_context() is not self.get_context():

@@ -5,6 +5,7 @@ these raises an error. Wrong values for properties also raise errors, except in 
 GObject.Object.__init__(), which belong to PyGObject: the classes here have constructors of their
 own."""
 
+import ctypes
 import functools
 import numbers
 import operator
@@ -32,6 +33,8 @@ _STRINGS = {TypeTag.UTF8, TypeTag.FILENAME}
 
 _OVERRIDES = "gi.overrides.Gpu"
 
+_MAX_SIZE = ctypes.c_size_t(-1).value
+
 # Classes whose functions check nothing: True is a valid value of a kernel argument.
 _UNCHECKED = {"Arguments"}
 
@@ -51,6 +54,14 @@ def to_index(value, name):
         except TypeError:
             pass
     raise TypeError(f"{name} must be a whole number, not {describe(value)}")
+
+
+def to_size(value, name):
+    """Converts to an int in the range of a size of C."""
+    number = to_index(value, name)
+    if not 0 <= number <= _MAX_SIZE:
+        raise OverflowError(f"{name} must be 0 to {_MAX_SIZE}, not {number}")
+    return number
 
 
 def to_indices(value, name):

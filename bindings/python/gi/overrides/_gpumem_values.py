@@ -9,12 +9,10 @@ from ..module import get_introspection_module
 from . import _gpumem_native as _native
 from ._gpumem import Exported, is_array_like, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
-from ._gpumem_checks import checked, to_index, to_text
+from ._gpumem_checks import checked, to_index, to_size, to_text
 from ._gpumem_pointers import add_address, add_foreign, describe, is_pointer
 
 Gpu = get_introspection_module("Gpu")
-
-_MAX_SIZE = ctypes.c_size_t(-1).value
 
 
 def to_numbers(value, most, what):
@@ -34,8 +32,7 @@ def to_numbers(value, most, what):
 
 def _new_extent(numbers, omitted, what):
     for number in numbers:
-        if not 0 <= number <= _MAX_SIZE:
-            raise OverflowError(f"{what} must be 0 to {_MAX_SIZE}, not {number}")
+        to_size(number, what)
     return Gpu.Extent.new(*numbers, *(omitted,) * (3 - len(numbers)))
 
 
