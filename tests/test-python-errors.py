@@ -366,8 +366,27 @@ def test_messages_name_launches(fixture):
                        (lambda: kernel.prepare(0, None, args), "Kernel.prepare")]:
         check_message(call, Gpu.InvalidArgumentError, f"{name}: grid 0 x 1 x 1",
                       "only allow_empty=True allows")
+    for wrong in (3, -1):
+        if fixture.device.backend != "cuda":
+            check_message(lambda: kernel(stream, 4, None, wrong, 2.0), Gpu.InvalidArgumentError,
+                          "Kernel.__call__: argument 0", "not a number",
+                          "or a null pointer (NULL, null or None)")
     check_message(lambda: kernel(None, 4), TypeError, "stream must be of type Stream, not None")
     check_message(lambda: kernel.timed(5, 4), TypeError, "stream must be of type Stream, not 5")
+
+
+def test_messages_name_parts(fixture):
+    """Errors of arrays that begin at an unaligned offset name the launch, kernel and argument."""
+    need(fixture, Gpu.Capabilities.SUB_BUFFERS)
+    kernel, stream = fixture.program().get_kernel("scale"), fixture.stream
+    part = Gpu.Array.zeros(fixture.context, 8, "float32")[1:]
+    for call, name in [(lambda: stream.launch(kernel, 4, args=(part, 2.0)), "Stream.launch"),
+                       (lambda: kernel(stream, 4, None, part, 2.0), "Kernel.__call__"),
+                       (lambda: kernel.prepare(4, None, (part, 2.0)), "Kernel.prepare")]:
+        check_message(call, Gpu.InvalidArgumentError, f"{name}: argument 0",
+                      "of kernel scale: offset 4 is not a multiple of",
+                      "pass a copy of the part, or the whole array and an offset")
+    kernel(stream, 7, None, part.copy(), 2.0)
 
 
 def test_messages_name_calls(fixture):
@@ -384,6 +403,10 @@ def test_messages_name_calls(fixture):
             (lambda: buffer.fill(1, 60, 20), f"Buffer.fill: {rest}"),
             (lambda: stream.fill(buffer, 1, 60, 20), f"Stream.fill: {rest}"),
             (lambda: stream.write(buffer, bytes(20), 60), f"Stream.write: {rest}"),
+            (lambda: buffer.fill(b""), "Buffer.fill: the pattern is empty"),
+            (lambda: stream.fill_region(buffer, b"", 4), "Stream.fill_region: the pattern is em"),
+            (lambda: stream.copy_region(buffer, buffer, (1 << 63, 2)),
+             f"Stream.copy_region: a region of {1 << 63} bytes x 2 rows x 1 slices"),
             (lambda: buffer.slice(60, 20), f"Buffer.slice: {rest}"),
             (lambda: fixture.buffer(0), "Gpu.Buffer: a buffer cannot have 0 bytes"),
             (lambda: Gpu.Array.zeros(context, 1 << 61), "Array.zeros: the shape"),
@@ -393,6 +416,12 @@ def test_messages_name_calls(fixture):
     check_message(lambda: Gpu.Program(context, "wrong"), Gpu.BuildFailedError, "Gpu.Program: ")
     check_message(lambda: Gpu.Program.new_from_source(context, "wrong"), Gpu.BuildFailedError,
                   "Program.new_from_source: ")
+    missing = Gio.File.new_for_path("/missing")
+    for call, name in [(lambda: Gpu.Program.new_from_binary(context, b"junk"), "new_from_binary"),
+                       (lambda: Gpu.Program.new_from_il(context, b"junk"), "new_from_il"),
+                       (lambda: Gpu.Program.new_from_file(context, missing), "new_from_file"),
+                       (lambda: Gpu.Program.new_linked(context, [b"junk"]), "new_linked")]:
+        check_message(call, GLib.Error, f"Program.{name}: ")
 
 
 def test_messages_of_waits(fixture):

@@ -31,6 +31,7 @@ refused_pitches (TestFixture *fixture)
 {
   const GpuExtent extent = { 16, 4, 2 };
   const GpuExtent flat = { 16, 4, 1 };
+  const GpuExtent huge = { G_MAXSIZE / 2, 4, 1 };
   const GpuLayout rows = { 0, 0, 0, 15, 64 };
   const GpuLayout slices = { 0, 0, 0, 16, 63 };
   const GpuLayout wide = { 0, 0, 0, 32, 127 };
@@ -51,6 +52,13 @@ refused_pitches (TestFixture *fixture)
   g_assert_false (gpu_stream_copy_region (fixture->stream, destination, &wide, source, NULL,
                                           &extent, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "slice pitch 127");
+  g_assert_false (gpu_stream_copy_region (fixture->stream, destination, NULL, source, NULL,
+                                          &huge, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "destination", "x 4 rows",
+                         "exceeds the address space");
+  g_assert_false (gpu_stream_fill (fixture->stream, destination, 0, 16, (const guint8 *) "", 0,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_fill", "empty");
   test_assert_ok (gpu_stream_copy_region (fixture->stream, destination, &slices, source, NULL,
                                           &flat, &error), error);
 }

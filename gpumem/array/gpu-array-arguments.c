@@ -5,6 +5,19 @@
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/program/gpu-arguments-private.h"
 
+static void
+propagate_with_advice (GError  *from,
+                       GError **error)
+{
+  g_autofree char *message = from->message;
+
+  from->message = g_strconcat (message, g_error_matches (from, GPU_ERROR,
+                                                         GPU_ERROR_INVALID_ARGUMENT)
+                               ? "; pass a copy of the part, or the whole array and an offset"
+                               : "", NULL);
+  g_propagate_error (error, from);
+}
+
 /* Returns the memory if the element whose indices are all 0 is at the start of the memory.
  * Otherwise returns a slice from that element to the end of the last element. Slices are avoided
  * where possible, because OpenCL does not define concurrent writes to a buffer and to a slice of
@@ -18,6 +31,8 @@ get_array_memory (GpuArray    *array,
   const char *function = "gpu_arguments_add_array";
   GpuMemory *memory = array->memory;
   gsize offset = array->layout.offset;
+  GError *local_error = NULL;
+  GpuBuffer *slice;
 
   if (!_gpu_memory_check (memory, function, error))
     return NULL;
@@ -34,7 +49,13 @@ get_array_memory (GpuArray    *array,
   if (offset == 0)
     return g_object_ref (memory);
 
-  return (GpuMemory *) gpu_buffer_new_for_memory (memory, offset, end - offset, error);
+  slice = _gpu_memory_slice (memory, function, "memory", GPU_MEMORY_FLAGS_NONE, offset,
+                             end - offset, &local_error);
+
+  if (slice == NULL)
+    propagate_with_advice (local_error, error);
+
+  return (GpuMemory *) slice;
 }
 
 /**

@@ -155,9 +155,13 @@ check_pattern (const char    *function,
   if (pattern != NULL && pattern_size != 0 && size % pattern_size == 0)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: size %" G_GSIZE_FORMAT " is not a multiple of the pattern of %" G_GSIZE_FORMAT
-               " bytes", function, size, pattern_size);
+  if (pattern == NULL || pattern_size == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the pattern is empty; pass at least one byte", function);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: size %" G_GSIZE_FORMAT " is not a multiple of the pattern of %"
+                 G_GSIZE_FORMAT " bytes", function, size, pattern_size);
 
   return FALSE;
 }

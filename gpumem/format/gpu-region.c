@@ -30,6 +30,23 @@ fail_pitches (const GpuExtent  *extent,
   return FALSE;
 }
 
+/* The slice pitch that follows from the row pitch is too large for a number. */
+static gboolean
+fail_rows (const GpuExtent  *extent,
+           gsize             row_pitch,
+           const char       *function,
+           const char       *what,
+           GError          **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: a region of %" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %"
+               G_GSIZE_FORMAT " slices of the %s, row pitch %" G_GSIZE_FORMAT ", exceeds the "
+               "address space", function, extent->width, extent->height, extent->depth, what,
+               row_pitch);
+
+  return FALSE;
+}
+
 static gboolean
 fail_origin (const GpuExtent      *extent,
              const GpuLayout      *layout,
@@ -87,7 +104,7 @@ _gpu_region_resolve (const GpuLayout  *layout,
 
   if (side->slice_pitch == 0
       && !g_size_checked_mul (&side->slice_pitch, side->row_pitch, MAX (extent->height, 1)))
-    return fail_pitches (extent, side->row_pitch, 0, function, what, error);
+    return fail_rows (extent, side->row_pitch, function, what, error);
 
   if (side->row_pitch < extent->width
       || !g_size_checked_mul (&rows, side->row_pitch, extent->height)

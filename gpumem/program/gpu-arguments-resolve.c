@@ -265,8 +265,8 @@ describe_number (GpuKernel             *kernel,
 
   return (device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0
          ? "a number: on OpenCL, memory is an object of the driver, and not an address; pass the "
-           "memory, or NULL for a null pointer"
-         : "a number; pass the memory, or NULL for a null pointer";
+           "memory, or a null pointer (NULL, null or None)"
+         : "a number; pass the memory, or a null pointer (NULL, null or None)";
 }
 
 static gboolean

@@ -44,12 +44,13 @@ def is_of_overrides(path):
 
 
 def register(function, name):
-    """Gives a function of the overrides a name for messages."""
-    while function is not None:
-        code = getattr(function, "__code__", None)
-        if code is not None and is_of_overrides(code.co_filename):
-            _callable_names[code] = name
-        function = getattr(function, "__wrapped__", None)
+    """Gives a function of the overrides a name for messages. All functions with one decorator
+    share the code of its wrapper, which therefore gets no name."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    if code is not None and is_of_overrides(code.co_filename):
+        _callable_names[code] = name
 
 
 def _name_function(owner, info):

@@ -2,18 +2,33 @@
 """Kernel arguments in memory of other libraries: arrays with the CUDA Array Interface or with
 DLPack, and addresses as numbers."""
 
+import re
+
 from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem_dlpack import CPU, can_access, import_array, import_interface
+from ._gpumem_names import find_caller
 from ._gpumem_protocols import read_dlpack_device
 
 Gpu = get_introspection_module("Gpu")
+
+_FUNCTION = re.compile(r"[A-Z]\w*\.\w+: ")      # at the start of a message
 
 
 def describe(kernel, index):
     name = kernel.get_argument_name(index) if index < kernel.get_n_arguments() else None
     return f"argument {index}{f' ({name})' if name else ''} of kernel {kernel.get_name()}"
+
+
+def name_argument(error, kernel, index):
+    """Lets an error of the library name the function that the program called, and the argument,
+    instead of the function that converts the argument."""
+    what, caller = describe(kernel, index), find_caller()
+    text = error.message.removeprefix(f"{what}: ")
+    match = _FUNCTION.match(text)
+    text = text[match.end():] if match else text
+    error.message = f"{f'{caller}: ' if caller else ''}{what}: {text}"
 
 
 def is_pointer(kernel, index):

@@ -5,12 +5,14 @@ import ctypes
 import reprlib
 import shlex
 
+from gi.repository import GLib
+
 from ..module import get_introspection_module
 from . import _gpumem_native as _native
 from ._gpumem import Exported, is_array_like, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
 from ._gpumem_checks import checked, to_index, to_size, to_text
-from ._gpumem_pointers import add_address, add_foreign, describe, is_pointer
+from ._gpumem_pointers import add_address, add_foreign, describe, is_pointer, name_argument
 
 Gpu = get_introspection_module("Gpu")
 
@@ -209,7 +211,11 @@ def to_arguments(kernel, values, indirect=()):
     n_known = kernel.get_n_arguments()
     for index, value in enumerate(values):
         type_name = kernel.get_argument_type_name(index) if index < n_known else None
-        _add_argument(arguments, kernel, value, index, type_name)
+        try:
+            _add_argument(arguments, kernel, value, index, type_name)
+        except GLib.Error as error:
+            name_argument(error, kernel, index)
+            raise
     for memory in indirect:
         arguments.add_indirect(memory_of(memory))
     return arguments
