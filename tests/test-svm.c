@@ -5,10 +5,6 @@
 #include "test-svm-util.h"
 
 #define SIZE 8192
-#define USM  (GPU_SVM_FLAGS_USM_DEVICE | GPU_SVM_FLAGS_USM_HOST | GPU_SVM_FLAGS_USM_SHARED)
-
-static const char add_source[] =
-  "__kernel void add (__global int *values, int n) { values[get_global_id (0)] += n; }\n";
 
 /* --- allocation ----------------------------------------------------------------------- */
 
@@ -277,170 +273,6 @@ svm_regions (TestFixture *fixture)
   g_object_unref (mapping);
 }
 
-/* --- slices --------------------------------------------------------------------------- */
-
-/* Makes the same changes to the slice and to @model, the bytes of the slice. */
-static void
-change_slice (TestFixture *fixture, GpuBuffer *slice, guint8 *model)
-{
-  const GpuExtent extent = { 3, 5, 2 };
-  const GpuLayout to = { .x = 1, .row_pitch = 11, .slice_pitch = 66 };
-  const GpuLayout from = { .x = 200, .row_pitch = 7, .slice_pitch = 70 };
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = test_random_bytes (100);
-  const guint8 *data = g_bytes_get_data (bytes, NULL);
-  GpuMemory *memory = GPU_MEMORY (slice);
-  GpuStream *stream = fixture->stream;
-
-  test_assert_ok (gpu_stream_write (stream, memory, 33, bytes, &error), error);
-  memcpy (model + 33, data, 100);
-  test_assert_ok (gpu_stream_copy (stream, memory, 600, memory, 3, 300, &error), error);
-  memcpy (model + 600, model + 3, 300);
-  test_assert_ok (gpu_stream_fill (stream, memory, 900, 9, (const guint8 *) "abc", 3, &error),
-                  error);
-  memcpy (model + 900, "abcabcabc", 9);
-  test_assert_ok (gpu_stream_fill (stream, memory, 1000, 24, (const guint8 *) "abcdefgh", 8,
-                                   &error), error);
-  memcpy (model + 1000, "abcdefghabcdefghabcdefgh", 24);
-  test_assert_ok (gpu_stream_copy_region (stream, memory, &to, memory, &from, &extent, &error),
-                  error);
-  for (gsize i = 0; i < 10; i++)
-    memcpy (model + 1 + i / 5 * 66 + i % 5 * 11, model + 200 + i / 5 * 70 + i % 5 * 7, 3);
-  test_assert_ok (gpu_stream_write_region (stream, memory, &from, bytes, NULL, &extent, &error),
-                  error);
-  for (gsize i = 0; i < 10; i++)
-    memcpy (model + 200 + i / 5 * 70 + i % 5 * 7, data + i * 3, 3);
-}
-
-/* Maps the slice if the host can access the memory. */
-static void
-check_slice (GpuBuffer *slice, const guint8 *model)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMapping) mapping = NULL;
-  g_autofree guint8 *got = g_malloc (SIZE);
-  const gsize size = gpu_memory_get_size (GPU_MEMORY (slice));
-
-  test_assert_ok (gpu_buffer_read (slice, NULL, 0, got, size, NULL, &error), error);
-  test_assert_mem (got, model, size);
-  mapping = gpu_buffer_map (slice, NULL, GPU_MAP_FLAGS_READ, 1, size - 1, NULL, &error);
-  if (mapping != NULL)
-    test_assert_mem (gpu_mapping_get_data (mapping), model + 1, size - 1);
-  else
-    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "unified shared memory");
-}
-
-/* The slice begins at a byte of an outer slice. The bytes around it are unchanged. */
-static void
-check_unaligned (TestFixture *fixture, GpuMemory *memory, gsize offset)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
-  g_autofree guint8 *model = g_memdup2 (g_bytes_get_data (bytes, NULL), SIZE);
-  g_autoptr (GpuBuffer) outer = gpu_buffer_new_for_memory (memory, offset, SIZE - offset, &error);
-  g_autoptr (GpuBuffer) slice = NULL;
-  g_autoptr (GpuBuffer) whole = NULL;
-
-  g_assert_no_error (error);
-  slice = gpu_buffer_slice (outer, 516, 2000, &error);
-  g_assert_no_error (error);
-  whole = gpu_buffer_new_for_memory (memory, 0, SIZE, &error);
-  g_assert_no_error (error);
-  test_assert_ok (gpu_buffer_write_bytes (whole, fixture->stream, 0, bytes, NULL, &error), error);
-  change_slice (fixture, slice, model + offset + 516);
-  check_slice (slice, model + offset + 516);
-  check_slice (whole, model);
-  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (whole), 0, GPU_MEMORY (slice), 100,
-                                   300, &error), error);
-  memcpy (model, model + offset + 616, 300);
-  check_slice (whole, model);
-  gpu_memory_release (GPU_MEMORY (outer));
-  check_slice (slice, model + offset + 516);
-}
-
-/* A kernel gets the address of the slice, and later work on the memory waits for the kernel. */
-static void
-launch_unaligned (TestFixture *fixture, GpuMemory *memory)
-{
-  const GpuExtent grid = { 100, 1, 1 };
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GpuKernel) kernel = test_kernel (fixture, add_source, "add");
-  g_autoptr (GpuBuffer) slice = gpu_buffer_new_for_memory (memory, 4, 400, &error);
-  gint32 got[102];
-
-  g_assert_no_error (error);
-  test_assert_ok (gpu_stream_fill (fixture->stream, memory, 0, SIZE, (const guint8 *) "", 1,
-                                   &error), error);
-  test_assert_ok (gpu_stream_launch (other, kernel, &grid, NULL, &error, slice, 7), error);
-  g_clear_object (&slice);
-  slice = gpu_buffer_new_for_memory (memory, 0, sizeof got, &error);
-  g_assert_no_error (error);
-  test_assert_ok (gpu_buffer_read (slice, fixture->stream, 0, got, sizeof got, NULL, &error),
-                  error);
-  for (guint i = 0; i < 102; i++)
-    g_assert_cmpint (got[i], ==, i >= 1 && i <= 100 ? 7 : 0);
-}
-
-/* OpenCL has no memory object that begins at the slice, as an image over it needs. */
-static void
-refuse_unaligned_image (GpuMemory *memory)
-{
-  const GpuImageFormat format = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_FLOAT32 };
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GpuBuffer) slice = gpu_buffer_new_for_memory (memory, 4, 400, &error);
-  g_autoptr (GpuImage) image = NULL;
-
-  g_assert_no_error (error);
-  image = gpu_image_new_for_buffer (slice, GPU_MEMORY_FLAGS_NONE, &format,
-                                    GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 16, 1, 0, &error);
-  g_assert_null (image);
-  g_assert_nonnull (error);
-  if (!GPU_IS_SVM (memory) || (test_get_number (memory, "svm-flags") & USM) == 0)
-    test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "offset 4", "not a multiple of");
-}
-
-static void
-try_unaligned (TestFixture *fixture, GpuMemory *memory)
-{
-  static const gsize offsets[] = { 1, 4, 12, 1000 };
-
-  if (memory == NULL)
-    return;
-
-  for (gsize i = 0; i < G_N_ELEMENTS (offsets); i++)
-    check_unaligned (fixture, memory, offsets[i]);
-  if (gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_SOURCE)
-    launch_unaligned (fixture, memory);
-  if (test_is_opencl (fixture)
-      && (gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_IMAGES) != 0)
-    refuse_unaligned_image (memory);
-  g_object_unref (memory);
-}
-
-/* Slices of memory that kernels access by its address may begin at any byte. */
-static void
-svm_unaligned_slices (TestFixture *fixture)
-{
-  static const GpuSvmFlags kinds[] = { GPU_SVM_FLAGS_NONE, GPU_SVM_FLAGS_FINE_GRAIN,
-                                       GPU_SVM_FLAGS_USM_DEVICE, GPU_SVM_FLAGS_USM_HOST,
-                                       GPU_SVM_FLAGS_USM_SHARED };
-
-  if (!test_has_svm (fixture))
-    return;
-  if (test_is_nvidia_opencl (fixture))
-    {
-      g_test_skip ("kernels get the memory object of shared virtual memory");
-      return;
-    }
-  for (gsize i = 0; i < G_N_ELEMENTS (kinds); i++)
-    try_unaligned (fixture, (GpuMemory *) gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE,
-                                                       kinds[i], SIZE, 0, NULL));
-  try_unaligned (fixture, (GpuMemory *) gpu_host_memory_new (fixture->context,
-                                                             GPU_HOST_MEMORY_FLAGS_MAPPED, SIZE,
-                                                             NULL));
-}
-
 static void
 svm_migrate (TestFixture *fixture)
 {
@@ -652,7 +484,6 @@ main (int argc, char **argv)
   test_add ("access", svm_access);
   test_add ("linear", svm_linear);
   test_add ("regions", svm_regions);
-  test_add ("unaligned-slices", svm_unaligned_slices);
   test_add ("migrate", svm_migrate);
   test_add ("content-undefined", svm_content_undefined);
   test_add ("advice", svm_advice);

@@ -201,8 +201,8 @@ typedef struct
                                        GpuWrapMode              mode,
                                        GError                 **error);
   /* any thread. @parent is not a slice itself, and outlives the slice. If the device has
-   * sub-buffers, and is_host_only and has_unaligned_slices of @parent are FALSE, @offset is a
-   * multiple of the device's base_alignment. */
+   * sub-buffers and is_host_only of @parent is FALSE, @offset is a multiple of the device's
+   * base_alignment. */
   GpuNativeBuffer * (*slice)          (GpuNativeContext        *context,
                                        GpuNativeBuffer         *parent,
                                        GpuMemoryFlags           flags,

@@ -25,8 +25,6 @@ struct _GpuNativeMemory
                                      * without a command */
   gboolean          is_host_only;   /* kernels cannot access the memory, and images cannot be
                                      * created over it */
-  gboolean          has_unaligned_slices; /* slices may begin at any byte, because kernels get
-                                     * their address */
   gboolean          is_locked;      /* page-locked host memory */
   gboolean          is_constant;    /* open_fd() created it over memory that cannot be written */
   gboolean          is_shareable;   /* open_fd() created the buffer over memory that share_fd() can

@@ -503,7 +503,7 @@ gpu_device_get_max_allocation (GpuDevice *device)
  *
  * Gets the alignment of buffers (`CL_DEVICE_MEM_BASE_ADDR_ALIGN`, which counts bits). On devices
  * with %GPU_CAPABILITIES_SUB_BUFFERS, the offsets of gpu_buffer_slice() must be multiples of this
- * alignment, except in shared virtual memory and in host memory.
+ * alignment.
  *
  * Returns: the alignment in bytes
  *

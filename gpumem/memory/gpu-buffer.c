@@ -780,8 +780,7 @@ slice_storage (GpuMemory       *memory,
 
   if (!_gpu_buffer_check_flags (function, context, flags, error)
       || !_gpu_memory_inherit_flags (memory, function, &flags, error)
-      || (!from->is_host_only && !from->has_unaligned_slices
-          && !check_origin (function, context, begin, error)))
+      || (!from->is_host_only && !check_origin (function, context, begin, error)))
     return NULL;
 
   native = _gpu_buffer_cut (context, from, flags, begin, size, error);
@@ -847,9 +846,7 @@ _gpu_memory_slice (GpuMemory       *memory,
  * the slice is an address, without a call). The slice keeps a reference to @buffer, and the library
  * orders uses of the slice and of @buffer. On devices with %GPU_CAPABILITIES_SUB_BUFFERS, the
  * offset of the slice must be a multiple of gpu_device_get_base_alignment(). If @buffer is a slice
- * itself, this rule applies to the offset from the start of the outermost memory. The rule does not
- * apply to a #GpuSvm or to a #GpuHostMemory, whose slices may begin at any byte. Only NVIDIA's
- * OpenCL driver needs aligned slices of a #GpuSvm. Does not block.
+ * itself, this rule applies to the offset from the start of the outermost buffer. Does not block.
  *
  * Returns: (transfer full): the slice, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it exceeds
  *   @buffer, is empty or is not aligned, %GPU_ERROR_RELEASED, or the driver's error
@@ -907,10 +904,8 @@ gpu_buffer_slice_full (GpuBuffer       *buffer,
  * Creates a buffer for a range of @memory, for functions that require a buffer (OpenCL:
  * clCreateSubBuffer if the memory is a cl_mem). The buffer is a slice of @memory: it has the same
  * flags and keeps a reference to @memory, and the library orders uses of the slice and of @memory.
- * The rules for @offset are those of gpu_buffer_slice(): a slice of a #GpuSvm or of a
- * #GpuHostMemory may begin at any byte, except of a #GpuSvm on NVIDIA's OpenCL driver. Images can
- * only be created over aligned slices. If @memory is a #GpuBuffer, this function does the same as
- * gpu_buffer_slice(). Does not block.
+ * The rules for @offset are those of gpu_buffer_slice(). If @memory is a #GpuBuffer, this function
+ * does the same as gpu_buffer_slice(). Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it exceeds
  *   @memory, is empty or is not aligned, or if @memory is an image, %GPU_ERROR_RELEASED, or the

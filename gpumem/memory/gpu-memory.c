@@ -640,8 +640,7 @@ gpu_memory_get_flags (GpuMemory *memory)
  *
  * On OpenCL, the handle of a #GpuHostMemory that kernels cannot access is a cl_mem that stays
  * mapped, so no command may use this cl_mem. If OpenCL has no object for the memory, the handle is
- * the address of the memory. The handle of a slice of shared virtual memory that is not aligned to
- * gpu_device_get_base_alignment() is the cl_mem of the whole memory. May be called from any thread.
+ * the address of the memory. May be called from any thread.
  *
  * Returns: the handle, or 0 if @memory is released or spilled
  *

@@ -105,48 +105,6 @@ buffer_wrap (GpuNativeContext  *context,
   return buffer;
 }
 
-static gboolean
-is_unaligned (GpuNativeContext *context,
-              gsize             offset)
-{
-  return offset % MAX (context->devices[0]->base_alignment, 1) != 0;
-}
-
-/* Returns the memory object of a slice. Sets @slice if that object owns the memory object. A
- * sub-buffer must be aligned, so a slice without alignment shares the memory object of @root. */
-static cl_mem
-create_slice (GpuNativeContext  *context,
-              GpuOpenclBuffer   *root,
-              GpuMemoryFlags     flags,
-              gsize              offset,
-              gsize              size,
-              GpuOpenclSlice   **slice,
-              GError           **error)
-{
-  const cl_buffer_region region = { offset, size };
-  cl_mem_flags access = _gpu_opencl_get_access_flags (flags);
-  cl_mem mem = NULL;
-  cl_int code;
-
-  if (is_unaligned (context, offset))
-    return _gpu_opencl_mem_retain (root->mem, error) ? root->mem : NULL;
-
-  if (_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
-    *slice = _gpu_opencl_slice_get ((GpuOpenclContext *) context, root, access, &region, &mem,
-                                    &code);
-  else
-    mem = clCreateSubBuffer (root->mem, access, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-
-  if (code == CL_SUCCESS)
-    return mem;
-
-  _gpu_opencl_set_error (error, "clCreateSubBuffer", code,
-                         "flags 0x%x, %" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT
-                         " of a buffer of %" G_GSIZE_FORMAT " bytes", flags, size, offset,
-                         root->base.size);
-  return NULL;
-}
-
 static GpuNativeBuffer *
 buffer_slice (GpuNativeContext  *context,
               GpuNativeBuffer   *parent,
@@ -155,10 +113,13 @@ buffer_slice (GpuNativeContext  *context,
               gsize              size,
               GError           **error)
 {
+  const cl_buffer_region region = { offset, size };
   GpuOpenclBuffer *root = (GpuOpenclBuffer *) parent;
+  cl_mem_flags access = _gpu_opencl_get_access_flags (flags);
   GpuOpenclSlice *slice = NULL;
   GpuOpenclBuffer *buffer;
-  cl_mem mem;
+  cl_mem mem = NULL;
+  cl_int code;
 
   if (parent->is_host_only)
     return _gpu_opencl_slice_host (parent, offset, size);
@@ -166,29 +127,38 @@ buffer_slice (GpuNativeContext  *context,
   if (root->usm != NULL)
     return _gpu_opencl_usm_slice (root, offset, size);
 
-  mem = create_slice (context, root, flags, offset, size, &slice, error);
+  if (_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
+    slice = _gpu_opencl_slice_get ((GpuOpenclContext *) context, root, access, &region, &mem,
+                                   &code);
+  else
+    mem = clCreateSubBuffer (root->mem, access, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
 
-  if (mem == NULL)
-    return NULL;
+  if (code == CL_SUCCESS)
+    {
+      buffer = (GpuOpenclBuffer *) _gpu_opencl_buffer_new (mem, size);
+      buffer->slice = slice;
+      buffer->parent = root->mem;
+      buffer->parent_offset = offset;
+      if (parent->host != NULL)
+        buffer->base.host = (guint8 *) parent->host + offset;
 
-  buffer = (GpuOpenclBuffer *) _gpu_opencl_buffer_new (mem, size);
-  buffer->slice = slice;
-  buffer->parent = root->mem;
-  buffer->parent_offset = offset;
-  buffer->origin = is_unaligned (context, offset) ? offset : 0;
-  if (parent->host != NULL)
-    buffer->base.host = (guint8 *) parent->host + offset;
+      if (root->address != 0)
+        buffer->address = root->address + offset;
 
-  if (root->address != 0)
-    buffer->address = root->address + offset;
+      if (root->svm != NULL)
+        buffer->svm = (guint8 *) root->svm + offset;
 
-  if (root->svm != NULL)
-    buffer->svm = (guint8 *) root->svm + offset;
+      if (root->svm_argument != NULL)
+        buffer->svm_argument = (guint8 *) root->svm_argument + offset;
 
-  if (root->svm_argument != NULL)
-    buffer->svm_argument = (guint8 *) root->svm_argument + offset;
+      return &buffer->base;
+    }
 
-  return &buffer->base;
+  _gpu_opencl_set_error (error, "clCreateSubBuffer", code,
+                         "flags 0x%x, %" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT
+                         " of a buffer of %" G_GSIZE_FORMAT " bytes", flags, size, offset,
+                         parent->size);
+  return NULL;
 }
 
 static gboolean
@@ -219,9 +189,8 @@ buffer_copy (GpuNativeStream  *stream,
   held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueCopyBuffer (_gpu_opencl_stream_handle (stream),
                               _gpu_opencl_buffer_handle (source),
-                              _gpu_opencl_buffer_handle (destination),
-                              from->origin + source_offset, to->origin + destination_offset,
-                              size, 0, NULL, event != NULL ? &native : NULL);
+                              _gpu_opencl_buffer_handle (destination), source_offset,
+                              destination_offset, size, 0, NULL, event != NULL ? &native : NULL);
   _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
@@ -245,8 +214,7 @@ enqueue_write (GpuNativeStream  *stream,
 {
   gboolean held = _gpu_opencl_hold_slices (stream);
   cl_int code = clEnqueueWriteBuffer (_gpu_opencl_stream_handle (stream),
-                                      _gpu_opencl_buffer_handle (destination), CL_FALSE,
-                                      ((GpuOpenclBuffer *) destination)->origin + offset,
+                                      _gpu_opencl_buffer_handle (destination), CL_FALSE, offset,
                                       size, data, 0, NULL, event);
 
   _gpu_opencl_release_slices (stream, held);
@@ -299,9 +267,8 @@ enqueue_read (GpuNativeStream  *stream,
 {
   gboolean held = _gpu_opencl_hold_slices (stream);
   cl_int code = clEnqueueReadBuffer (_gpu_opencl_stream_handle (stream),
-                                     _gpu_opencl_buffer_handle (source), CL_FALSE,
-                                     ((GpuOpenclBuffer *) source)->origin + offset, size, data, 0,
-                                     NULL, event);
+                                     _gpu_opencl_buffer_handle (source), CL_FALSE, offset, size,
+                                     data, 0, NULL, event);
 
   _gpu_opencl_release_slices (stream, held);
 
@@ -411,17 +378,6 @@ buffer_read_now (GpuNativeStream  *stream,
          _gpu_opencl_wait_and_release (stream, event, error);
 }
 
-/* Returns whether the start of @buffer is aligned as the driver requires for fills. The caller of
- * fill() has aligned the offset. */
-static inline gboolean
-is_aligned_to_pattern (const GpuOpenclBuffer *buffer,
-                       gsize                  pattern_size)
-{
-  const gsize start = buffer->usm != NULL ? (gsize) (guintptr) buffer->svm : buffer->origin;
-
-  return start % pattern_size == 0;
-}
-
 static gboolean
 buffer_fill (GpuNativeStream  *stream,
              GpuNativeBuffer  *destination,
@@ -432,24 +388,22 @@ buffer_fill (GpuNativeStream  *stream,
              GpuNativeEvent  **event,
              GError          **error)
 {
-  const GpuOpenclBuffer *buffer = (const GpuOpenclBuffer *) destination;
   cl_event native = NULL;
   gboolean held;
   cl_int code;
 
-  if (G_UNLIKELY (destination->is_host_only || !is_aligned_to_pattern (buffer, pattern_size)))
-    return _gpu_opencl_fill_pieces (stream, destination, offset, size, pattern, pattern_size,
-                                    event, error);
-
-  if (G_UNLIKELY (buffer->usm != NULL))
+  if (G_UNLIKELY (((GpuOpenclBuffer *) destination)->usm != NULL))
     return _gpu_opencl_usm_fill (stream, destination, offset, size, pattern, pattern_size, event,
                                  error);
+
+  if (G_UNLIKELY (destination->is_host_only))
+    return _gpu_opencl_fill_host (stream, destination, offset, size, pattern, pattern_size, event,
+                                  error);
 
   held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
                               _gpu_opencl_buffer_handle (destination), pattern, pattern_size,
-                              buffer->origin + offset, size, 0, NULL,
-                              event != NULL ? &native : NULL);
+                              offset, size, 0, NULL, event != NULL ? &native : NULL);
   _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
@@ -484,8 +438,7 @@ buffer_map (GpuNativeStream  *stream,
   held = _gpu_opencl_hold_slices (stream);
   data = clEnqueueMapBuffer (_gpu_opencl_stream_handle (stream),
                              _gpu_opencl_buffer_handle (buffer), CL_FALSE,
-                             _gpu_opencl_get_map_flags (flags),
-                             ((GpuOpenclBuffer *) buffer)->origin + offset, size, 0, NULL,
+                             _gpu_opencl_get_map_flags (flags), offset, size, 0, NULL,
                              event != NULL ? &native : NULL, &code);
   _gpu_opencl_release_slices (stream, held);
 

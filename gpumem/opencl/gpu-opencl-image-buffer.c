@@ -113,15 +113,6 @@ _gpu_opencl_image_create_for_buffer (GpuNativeContext           *context,
       return NULL;
     }
 
-  if (buffer->origin != 0)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "the slice begins at offset " SIZE ", which is not a multiple of " SIZE
-                   " bytes, to which images over buffers of %s are aligned", buffer->origin,
-                   context->devices[0]->base_alignment, context->devices[0]->id);
-      return NULL;
-    }
-
   if (is_2d && !check_view (context, description, buffer->mem, row_pitch, error))
     return NULL;
 

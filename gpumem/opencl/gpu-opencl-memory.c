@@ -197,13 +197,6 @@ memory_get_attributes (GpuNativeContext  *context,
          || _gpu_opencl_image_get_attributes ((GpuOpenclImage *) memory, attributes, error);
 }
 
-/* Returns whether the driver has an object for exactly this memory, and not for more memory. */
-static gboolean
-has_own_object (GpuNativeMemory *memory)
-{
-  return memory->is_image || ((GpuOpenclBuffer *) memory)->origin == 0;
-}
-
 static gboolean
 memory_migrate (GpuNativeStream         *stream,
                 GpuNativeMemory *const  *memories,
@@ -227,9 +220,6 @@ memory_migrate (GpuNativeStream         *stream,
     {
       if (!memories[i]->is_host_only && _gpu_opencl_memory_get_usm (memories[i]) == NULL)
         list[n++] = _gpu_opencl_memory_target (memories[i]);
-
-      if (!has_own_object (memories[i]))
-        flags &= ~GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED;
     }
 
   if (n == 0)

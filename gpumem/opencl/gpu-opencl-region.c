@@ -545,15 +545,6 @@ use_parent (GpuOpenclRegionMemory *memory,
   side->offset += buffer->parent_offset;
 }
 
-/* Adds the origin of a slice that shares the memory object of its parent. */
-static void
-add_origin (const GpuOpenclRegionMemory *memory,
-            GpuRegionSide               *side)
-{
-  if (memory->mem != NULL && !side->memory->is_image)
-    side->offset += ((const GpuOpenclBuffer *) side->memory)->origin;
-}
-
 /* Called if a command of a copy failed after other commands were enqueued. @pieces has the events
  * of the enqueued commands. Sets base.partial, so that the caller retains the memory that these
  * commands use. Takes ownership of @pieces. If @event is not NULL, sets it to the event of the last
@@ -631,11 +622,6 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
     {
       use_parent (&region.destination, &to);
       use_parent (&region.source, &from);
-    }
-  else
-    {
-      add_origin (&region.destination, &to);
-      add_origin (&region.source, &from);
     }
   if (region.destination.image == NULL && region.source.image == NULL)
     {
@@ -749,35 +735,33 @@ enqueue_repeated (GpuOpenclRegion *region,
 }
 
 gboolean
-_gpu_opencl_fill_pieces (GpuNativeStream  *stream,
-                         GpuNativeBuffer  *destination,
-                         gsize             offset,
-                         gsize             size,
-                         gconstpointer     pattern,
-                         gsize             pattern_size,
-                         GpuNativeEvent  **event,
-                         GError          **error)
+_gpu_opencl_fill_host (GpuNativeStream  *stream,
+                       GpuNativeBuffer  *destination,
+                       gsize             offset,
+                       gsize             size,
+                       gconstpointer     pattern,
+                       gsize             pattern_size,
+                       GpuNativeEvent  **event,
+                       GError          **error)
 {
   const gsize piece_size = MIN (size, GPU_OPENCL_SCRATCH_SIZE);
   const GpuExtent extent = { size, 1, 1 };
-  GpuRegionSide to = { .memory = destination, .offset = offset, .row_pitch = size,
-                       .slice_pitch = size };
+  const GpuRegionSide to = { .offset = offset, .row_pitch = size, .slice_pitch = size };
   GpuOpenclRegion region =
   {
     .stream      = (GpuOpenclStream *) stream,
+    .destination = { .data = destination->host },
     .function    = "clCreateBuffer",
     .unit        = pattern_size
   };
   cl_event native = NULL;
   gboolean enqueued = FALSE;
 
-  set_memory (&region.destination, &to, &region.unit);
-  add_origin (&region.destination, &to);
   region.source.mem = clCreateBuffer (_gpu_opencl_context_handle (stream->context),
                                       CL_MEM_READ_WRITE, piece_size, NULL, &region.code);
   if (region.code == CL_SUCCESS)
     {
-      enqueued = enqueue_repeated (&region, pattern, to.offset, size, piece_size,
+      enqueued = enqueue_repeated (&region, pattern, offset, size, piece_size,
                                    event != NULL ? &native : NULL);
       clReleaseMemObject (region.source.mem);
     }

@@ -79,10 +79,7 @@ wrap_data (GpuNativeContext  *context,
   /* NVIDIA's driver refuses launches after the same argument was set to a cl_mem and to a
    * pointer. */
   if (!_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
-    {
-      buffer->svm_argument = data;
-      buffer->base.has_unaligned_slices = TRUE;
-    }
+    buffer->svm_argument = data;
 
   return buffer;
 }

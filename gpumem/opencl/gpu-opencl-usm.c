@@ -145,8 +145,6 @@ _gpu_opencl_usm_alloc (GpuNativeContext  *context,
                                                      & ~(guintptr) (room - 1));
   buffer->svm = buffer->svm_argument = buffer->usm_start;
 
-  buffer->base.has_unaligned_slices = TRUE;
-
   if ((usm->fine & kind) != 0)
     buffer->base.host = buffer->svm;
 

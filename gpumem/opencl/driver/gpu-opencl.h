@@ -155,8 +155,6 @@ typedef struct
   cl_mem            parent;                     /* buffer that this sub-buffer is a part of, or
                                                  * NULL */
   gsize             parent_offset;              /* offset within parent */
-  gsize             origin;                     /* not 0 if mem is that of the parent. Commands add
-                                                 * it to the offsets within this buffer */
   GpuOpenclSlice   *slice;                      /* nullable; owner of mem */
   GPtrArray        *slices;                     /* nullable; slices of this buffer, unowned */
   guint64           address;                    /* on the device; 0 if unknown or if svm is set */
@@ -384,7 +382,7 @@ gboolean         _gpu_opencl_is_mapped_host (GpuOpenclContext   *context,
 GpuBufferCopyOp _gpu_opencl_copy_host;
 GpuBufferWriteOp _gpu_opencl_write_host;
 GpuBufferReadOp _gpu_opencl_read_host;
-GpuBufferFillOp _gpu_opencl_fill_pieces;
+GpuBufferFillOp _gpu_opencl_fill_host;
 /* Enqueues a command that has no effect, and returns its @event. */
 gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
                                               GpuNativeEvent     **event,

@@ -169,9 +169,8 @@ def _check_memory(array):
 
 def memory_of(array):
     """Returns the memory under a contiguous Gpu.Array, or under a NumPy array over Gpu.HostMemory
-    or Gpu.Svm. If the array covers only a part of the memory, returns a Gpu.Buffer over that part.
-    If the memory is a Gpu.Buffer of OpenCL, the offset of the part must be a multiple of the
-    base_alignment of the device."""
+    or Gpu.Svm. If the array covers only a part of the memory, returns a Gpu.Buffer over that part,
+    whose offset must be a multiple of the base_alignment of the device."""
     if isinstance(array, Gpu.Memory):
         return array
     memory, offset, size = _locate(array)
