@@ -493,6 +493,79 @@ cross_driver_failed_read (TestFixture *fixture)
     for_others (fixture, failed_read);
 }
 
+/* A user event of the other context fails a copy in one of the two directions. Once the stream has
+ * reported the failure, copies of other memory on the stream succeed. */
+static void
+failed_other (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (other, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GpuStream) there = test_stream (other, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, 1);
+      g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+      g_autoptr (GpuBuffer) near2 = test_buffer_filled (fixture, SIZE, 3);
+      g_autoptr (GpuBuffer) far2 = test_buffer_filled (other, SIZE, 5);
+      g_autoptr (GpuEvent) gate = test_gate (other, there);
+
+      fill (there, far, 7);
+      copy (stream, i % 2 == 0 ? far : near, 0, i % 2 == 0 ? near : far, 0, SIZE);
+      test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+      g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+      copy (stream, i % 2 == 0 ? far2 : near2, 0, i % 2 == 0 ? near2 : far2, 0, SIZE);
+      test_synchronize (stream);
+      check_value (i % 2 == 0 ? far2 : near2, i % 2 == 0 ? 3 : 5);
+    }
+}
+
+static void
+cross_driver_failed_other (TestFixture *fixture)
+{
+  for_others (fixture, failed_other);
+}
+
+/* A wait for an event after a failed copy, and after a copy of its result, reports the failure. */
+static void
+failed_wait (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GpuStream) third = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) waiting = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) home = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, 1);
+      g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+      g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+      g_autoptr (GpuEvent) done = NULL;
+
+      copy (stream, far, 0, near, 0, SIZE);
+      copy (third, home, 0, far, 0, SIZE);
+      done = test_record (third);
+      test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+      if (gpu_stream_wait_event (waiting, done, &error))
+        gpu_stream_synchronize (waiting, NULL, &error);
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+      g_assert_false (gpu_stream_synchronize (third, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+      gpu_stream_synchronize (waiting, NULL, NULL);
+    }
+}
+
+static void
+cross_driver_failed_wait (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, failed_wait);
+}
+
 /* The size of a copy that has more chunks than CUDA queues behind a pending event. The thread that
  * submits such a copy blocks until the event completes. */
 #define CROWD ((gsize) 60 * 4 * 1024 * 1024)
@@ -948,6 +1021,8 @@ main (int argc, char **argv)
   test_add ("failed", cross_driver_failed);
   test_add ("failure-propagates", cross_driver_failure_propagates);
   test_add ("failed-read", cross_driver_failed_read);
+  test_add ("failed-other", cross_driver_failed_other);
+  test_add ("failed-wait", cross_driver_failed_wait);
   test_add ("queue-full", cross_driver_queue_full);
   test_add ("blocking", cross_driver_blocking);
   test_add ("blocking-refused", cross_driver_blocking_refused);

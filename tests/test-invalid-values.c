@@ -482,7 +482,7 @@ limits_patterns (TestFixture *fixture)
   guint8 pattern[8] = { 0 };
 
   g_assert_false (gpu_stream_fill (fixture->stream, memory, 0, 16, pattern, 0, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "the pattern is empty");
   g_assert_false (gpu_stream_fill (fixture->stream, memory, 0, 10, pattern, 4, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "10", "4");
   g_assert_false (gpu_stream_fill_region (fixture->stream, memory, NULL, &extent, pattern, 4,

@@ -206,6 +206,8 @@ def test_async_buffer(fixture):
             await buffer.copy_async(other, offset=1)
         with raises(TypeError, "positional"):
             await buffer.copy_async(other, 1)
+        with raises(OverflowError, "offset must be 0 to", "-1"):
+            await buffer.copy_async(other, offset=-1)
         with raises(TypeError):
             await buffer.fill_async(1.5)
     run_async(run)

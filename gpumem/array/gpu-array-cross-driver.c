@@ -7,6 +7,17 @@
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
 
+typedef struct
+{
+  const char  *function;
+  GpuTimeline *timeline;            /* the stream of the caller */
+  GpuArray    *array;
+  GpuArray    *source;
+  GpuArray    *sent;                /* @source, or its elements packed in the order of @array */
+  GpuArray    *landing;             /* @array, or packed elements with its driver */
+  gboolean     is_to;               /* whether @timeline is a stream of @array's driver */
+} CrossCopy;
+
 /* Returns whether the elements are one contiguous run of bytes in both layouts, in the same
  * order. */
 static gboolean
@@ -101,6 +112,30 @@ copy_bytes (GpuTimeline  *timeline,
  * @timeline. If `partner` unpacks the elements after the copy, later work of @timeline must wait
  * for the unpacking. In both cases, a copy of one byte between the two streams orders them; the
  * value of the byte does not matter. */
+static gboolean
+copy_packed (const CrossCopy  *copy,
+             GpuTimeline      *partner,
+             GError          **error)
+{
+  const char *function = copy->function;
+  GpuTimeline *timeline = copy->timeline;
+  gboolean is_to = copy->is_to;
+
+  if (copy->sent != copy->source
+      && ((is_to && !copy_bytes (timeline, copy->landing, copy->source, 1, function, error))
+          || !_gpu_array_copy_to (copy->sent, is_to ? partner : timeline, copy->source, function,
+                                  error)))
+    return FALSE;
+
+  if (!copy_bytes (timeline, copy->landing, copy->sent, 0, function, error))
+    return FALSE;
+
+  return copy->landing == copy->array
+         || (_gpu_array_copy_to (copy->array, is_to ? timeline : partner, copy->landing, function,
+                                 error)
+             && (is_to || copy_bytes (timeline, copy->landing, copy->sent, 1, function, error)));
+}
+
 gboolean
 _gpu_array_copy_cross_driver (GpuArray     *array,
                               GpuTimeline  *timeline,
@@ -115,6 +150,8 @@ _gpu_array_copy_cross_driver (GpuArray     *array,
   g_autoptr (GpuArray) sent = NULL;
   g_autoptr (GpuArray) landing = NULL;
   GpuTimeline *partner;
+  CrossCopy copy;
+  gboolean success;
 
   /* The copy of one byte may change @array, so check for mappings first. */
   if (!_gpu_memory_check_host (source->memory, function, FALSE, error)
@@ -130,15 +167,9 @@ _gpu_array_copy_cross_driver (GpuArray     *array,
   if (partner == NULL)
     return FALSE;
 
-  if (sent != source
-      && ((is_to && !copy_bytes (timeline, landing, source, 1, function, error))
-          || !_gpu_array_copy_to (sent, is_to ? partner : timeline, source, function, error)))
-    return FALSE;
+  copy = (CrossCopy) { function, timeline, array, source, sent, landing, is_to };
+  success = copy_packed (&copy, partner, error);
+  _gpu_timeline_release_partner (partner);
 
-  if (!copy_bytes (timeline, landing, sent, 0, function, error))
-    return FALSE;
-
-  return landing == array
-         || (_gpu_array_copy_to (array, is_to ? timeline : partner, landing, function, error)
-             && (is_to || copy_bytes (timeline, landing, sent, 1, function, error)));
+  return success;
 }

@@ -10,13 +10,14 @@ G_BEGIN_DECLS
 gboolean _gpu_timeline_is_cross_driver (GpuTimeline  *timeline,
                                         GpuMemory    *destination,
                                         GpuMemory    *source);
-/* (transfer none): gets the stream in @context that executes cross-driver copies together with
+/* (transfer full): gets the stream in @context that executes cross-driver copies together with
  * @timeline. After such a copy, later work on either stream is ordered after all earlier work on
- * both streams. */
+ * both streams. If work of that stream fails, later calls return another stream. */
 GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
                                     GpuNativeContext  *context,
                                     const char        *function,
                                     GError           **error);
+void         _gpu_timeline_release_partner (GpuTimeline  *partner);
 /* Options for a copy that no stream can execute: the calling thread performs the copy, and
  * blocks. */
 typedef struct

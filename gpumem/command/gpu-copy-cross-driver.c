@@ -77,7 +77,52 @@ partner_new (GpuNativeContext  *context,
   return stream != NULL ? _gpu_timeline_new (context, device, stream, flags, 0) : NULL;
 }
 
-/* (transfer none): gets the partner of @timeline in @context: an internal stream for the half of
+static void
+drop_partner (GpuTimeline *timeline,
+              GpuTimeline *partner)
+{
+  gboolean is_dropped;
+
+  _gpu_timeline_lock (timeline);
+  is_dropped = timeline->partners != NULL && g_ptr_array_remove (timeline->partners, partner);
+  _gpu_timeline_unlock (timeline);
+
+  if (is_dropped)
+    _gpu_timeline_release_partner (partner);
+}
+
+/* Returns whether work of @partner has failed, or will fail. Later copies then need another
+ * partner: no caller synchronizes a partner, so these copies would also fail, although the stream
+ * of the caller has already reported the failure. */
+static gboolean
+is_failing (GpuTimeline *partner)
+{
+  return g_atomic_int_get (&_gpu_timeline_any_failed)
+         && !_gpu_timeline_check_pending (partner, _gpu_timeline_get_submitted (partner), NULL);
+}
+
+static GpuTimeline *
+find_partner (GpuTimeline      *timeline,
+              GpuNativeContext *context)
+{
+  GpuTimeline *found;
+
+  _gpu_timeline_lock (timeline);
+  found = find_partner_locked (timeline, context);
+  if (found != NULL)
+    _gpu_timeline_use (_gpu_timeline_ref (found));
+  _gpu_timeline_unlock (timeline);
+
+  if (found == NULL || !is_failing (found))
+    return found;
+
+  drop_partner (timeline, found);
+  _gpu_timeline_release_partner (found);
+
+  return NULL;
+}
+
+/* (transfer full): gets the partner of @timeline in @context: an internal stream for the half of
  * cross-driver copies that @context executes. Creates the partner when it is first needed.
  * Timelines do not share partners: otherwise unrelated streams would wait for each other. */
 static GpuTimeline *
@@ -85,18 +130,13 @@ get_partner (GpuTimeline       *timeline,
              GpuNativeContext  *context,
              GError           **error)
 {
-  GpuTimeline *partner;
+  GpuTimeline *partner = find_partner (timeline, context);
   GpuTimeline *found;
 
-  _gpu_timeline_lock (timeline);
-  found = find_partner_locked (timeline, context);
-  _gpu_timeline_unlock (timeline);
-
-  if (found != NULL)
-    return found;
+  if (partner != NULL)
+    return partner;
 
   partner = partner_new (context, error);
-
   if (partner == NULL)
     return NULL;
 
@@ -108,13 +148,13 @@ get_partner (GpuTimeline       *timeline,
   if (found == NULL)
     g_ptr_array_add (timeline->partners, partner);
 
+  _gpu_timeline_use (_gpu_timeline_ref (found != NULL ? found : partner));
   _gpu_timeline_unlock (timeline);
 
   if (found == NULL)
     return partner;
 
-  _gpu_timeline_unuse (partner);
-  _gpu_timeline_unref (partner);
+  _gpu_timeline_release_partner (partner);
 
   return found;
 }
@@ -203,7 +243,7 @@ list_user_events_locked (Copy *copy)
   for (guint side = 0; side < 2; side++)
     copy->drive_data->user_events[side] =
       _gpu_timeline_list_causes_locked (copy->timelines[side],
-                                        copy->timelines[side]->submitted + 1);
+                                        copy->timelines[side]->submitted + 1, side == copy->user);
 }
 
 static gboolean
@@ -399,6 +439,13 @@ _gpu_timeline_get_partner (GpuTimeline       *timeline,
   return _gpu_native_context_end (context, function, failure, error) ? partner : NULL;
 }
 
+void
+_gpu_timeline_release_partner (GpuTimeline *partner)
+{
+  _gpu_timeline_unuse (partner);
+  _gpu_timeline_unref (partner);
+}
+
 static void
 begin (Copy        *copy,
        const char **reason)
@@ -456,16 +503,20 @@ _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
     {
       success = submit (&copy, error);
       _gpu_cross_driver_unref (copy.cross);
-
-      return success;
+    }
+  else if (patience == NULL || !patience->must_not_block)
+    {
+      success = copy_blocking (&copy, reason, error);
+    }
+  else
+    {
+      patience->would_block = TRUE;
+      success = TRUE;
     }
 
-  if (patience == NULL || !patience->must_not_block)
-    return copy_blocking (&copy, reason, error);
+  _gpu_timeline_release_partner (copy.timelines[1 - copy.user]);
 
-  patience->would_block = TRUE;
-
-  return TRUE;
+  return success;
 }
 
 gboolean

@@ -42,7 +42,6 @@ struct _GpuCrossDriver
   guint             n_submitted[2]; /* number of submitted chunks */
   gboolean          ended;          /* the submission has ended; no more commands follow */
   gboolean          whole;          /* all commands were submitted */
-  gboolean          has_failed;     /* a command failed, or not all commands were submitted */
   gboolean          over;           /* the driving thread has finished */
   GError           *failure;        /* nullable */
   guint             failed;         /* the side of `failure` */
@@ -138,8 +137,6 @@ note_failure_locked (GpuCrossDriver *cross,
                      guint           side,
                      GError         *failure)
 {
-  cross->has_failed = TRUE;
-
   if (cross->failure == NULL)
     {
       cross->failure = failure;

@@ -229,9 +229,18 @@ enter_locked (Dual           *dual,
     }
 }
 
+/* Returns whether the operation no longer waits for some work that has failed, and can be submitted
+ * once more. External and exclusive memory is already attached. */
+static gboolean
+has_dropped (const GpuSubmitter *s)
+{
+  return s->has_dropped && s->may_retry && !s->is_external && !s->is_exclusive;
+}
+
 static gboolean
 run_locked (Dual     *dual,
             guint     sides,
+            gboolean  is_first,
             gboolean  may_fail,
             GError  **error)
 {
@@ -241,9 +250,15 @@ run_locked (Dual     *dual,
   gboolean success;
 
   dual->submitters[0].retains_events = dual->submitters[1].retains_events = may_fail;
-  success = order_locked (dual, sides, error)
-            && dual->run (dual->data, streams, sides, may_fail, &dual->event, &dual->failed,
-                          error);
+  success = order_locked (dual, sides, error);
+
+  for (guint side = 0; side < 2 && success && is_first; side++)
+    dual->must_retry |= has_dropped (&dual->submitters[side]);
+  if (dual->must_retry)
+    return TRUE;
+
+  success = success && dual->run (dual->data, streams, sides, may_fail, &dual->event,
+                                  &dual->failed, error);
   success = release_locked (dual, sides, success, &last, error);
   enter_locked (dual, sides, success, last);
 
@@ -265,15 +280,17 @@ run_sides (Dual    *dual,
   guint first = has_lock[1] ? 1 : 0;
 
   if (has_lock[0] == has_lock[1])
-    return run_locked (dual, BOTH, has_lock[0], error);
+    return run_locked (dual, BOTH, TRUE, has_lock[0], error);
 
-  if (!run_locked (dual, 1u << first, TRUE, error))
+  if (!run_locked (dual, 1u << first, TRUE, TRUE, error))
     return FALSE;
+  if (dual->must_retry)
+    return TRUE;
 
   unlock_sides (dual, 1u << first);
   unlock_failures (dual);
 
-  return run_locked (dual, 1u << (1 - first), TRUE, error);
+  return run_locked (dual, 1u << (1 - first), FALSE, TRUE, error);
 }
 
 static gpointer
@@ -310,6 +327,23 @@ list_cross_driver_locked (Dual *dual)
     }
 }
 
+/* Returns whether work of one of the two streams has failed, perhaps after check_writers() has
+ * searched for failures. */
+static gboolean
+has_failed_meanwhile_locked (Dual *dual)
+{
+  for (guint side = 0; side < 2; side++)
+    {
+      GpuTimeline *timeline = dual->sides[side].timeline;
+
+      if (dual->submitters[side].may_retry && g_atomic_int_get (&_gpu_timeline_any_failed)
+          && !_gpu_timeline_check_pending_locked (timeline, timeline->submitted, NULL))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
 /* Caller holds the locks of the roots. May set `must_retry`, and then submits nothing. */
 static gboolean
 submit_locked (Dual    *dual,
@@ -331,18 +365,13 @@ submit_locked (Dual    *dual,
       if (!_gpu_submitter_collect_locked (s, error))
         return FALSE;
 
-      dual->must_retry |= s->has_dropped && s->may_retry;
     }
-
-  if (dual->must_retry)
-    return TRUE;
 
   g_mutex_lock (dual_lock);
   lock_timelines (dual);
-  /* No caller synchronizes the partner, so its failures may not be recorded yet. */
-  _gpu_timeline_note_cross_driver_locked (dual->sides[1 - dual->user].timeline);
+  dual->must_retry = has_failed_meanwhile_locked (dual);
   list_cross_driver_locked (dual);
-  success = run_sides (dual, error);
+  success = dual->must_retry || run_sides (dual, error);
   unlock_sides (dual, BOTH);
   unlock_failures (dual);
   g_mutex_unlock (dual_lock);
@@ -408,6 +437,7 @@ attempt (Dual      *dual,
     {
       GpuSubmitter *s = &dual->submitters[side];
 
+      g_clear_pointer (&dual->cross[side], g_ptr_array_unref);
       _gpu_submitter_clear (s);
       *s = (GpuSubmitter) { .timeline = dual->sides[side].timeline,
                             .submission = &dual->sides[side].submission,
@@ -456,8 +486,8 @@ _gpu_submit_dual (GpuDualSide  *sides,
       dual.roots[side] = access->storage->root;
     }
 
-  /* As in a submission to one stream: if the operation depends on work whose failure is not
-   * recorded yet, tries once more. */
+  /* As in a submission to one stream: if other work has failed, and the operation may depend on
+   * that work, checks the writers once more. */
   if (attempt (&dual, TRUE, &failure) && dual.must_retry)
     attempt (&dual, FALSE, &failure);
 

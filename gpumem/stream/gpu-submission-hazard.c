@@ -114,7 +114,8 @@ add_wait_locked (GpuSubmitter *s,
 
   if (is_asked)
     {
-      s->causes = _gpu_timeline_list_causes_locked (timeline, s->submission->after->seq);
+      s->causes = _gpu_timeline_list_causes_locked (timeline, s->submission->after->seq,
+                                                    FALSE);
       s->may_fail = s->may_fail || s->causes != NULL;
     }
 
@@ -304,7 +305,9 @@ add_asked (GpuSubmitter    *s,
   if (!add_wait (s, point, error))
     return FALSE;
 
-  if (_gpu_point_is_pending (point) || _gpu_timeline_check (point->timeline, point->seq, error))
+  if (_gpu_point_is_pending (point)
+      ? _gpu_timeline_check_pending (point->timeline, point->seq, error)
+      : _gpu_timeline_check (point->timeline, point->seq, error))
     return TRUE;
 
   s->is_others = TRUE;

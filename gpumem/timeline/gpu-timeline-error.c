@@ -335,7 +335,8 @@ _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
 
 GPtrArray *
 _gpu_timeline_list_causes_locked (GpuTimeline *timeline,
-                                  guint64      seq)
+                                  guint64      seq,
+                                  gboolean     with_failed)
 {
   GPtrArray *events = NULL;
 
@@ -345,8 +346,7 @@ _gpu_timeline_list_causes_locked (GpuTimeline *timeline,
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
-      if (!depends_on (seq, wait)
-          && (seq <= timeline->submitted || !has_failed (timeline, wait, NULL)))
+      if (!depends_on (seq, wait) && !(with_failed && has_failed (timeline, wait, NULL)))
         continue;
 
       if (events == NULL)
@@ -586,12 +586,10 @@ fails_by_cross_driver_locked (GpuTimeline  *timeline,
 }
 
 gboolean
-_gpu_timeline_check_pending (GpuTimeline  *timeline,
-                             guint64       seq,
-                             GError      **error)
+_gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
+                                    guint64       seq,
+                                    GError      **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
-
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
@@ -603,11 +601,19 @@ _gpu_timeline_check_pending (GpuTimeline  *timeline,
         return FALSE;
     }
 
-  if (fails_by_cross_driver_locked (timeline, seq, error))
-    return FALSE;
-
   /* Another thread may have recorded the failure in the meantime. */
-  return check_locked (timeline, seq, error);
+  return !fails_by_cross_driver_locked (timeline, seq, error)
+         && check_locked (timeline, seq, error);
+}
+
+gboolean
+_gpu_timeline_check_pending (GpuTimeline  *timeline,
+                             guint64       seq,
+                             GError      **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+
+  return _gpu_timeline_check_pending_locked (timeline, seq, error);
 }
 
 /* If work depends on failed work, the driver reports a failure without the original cause. Replaces
@@ -725,35 +731,6 @@ check_cross_driver_locked (GpuTimeline       *timeline,
     return failed || _gpu_cross_driver_check (retained->object, NULL, error);
 
   return _gpu_cross_driver_check (retained->object, known, error);
-}
-
-/* Releases a copy whose failure is recorded. */
-static void
-release_noted (gpointer cross)
-{
-  _gpu_cross_driver_unref (cross);
-}
-
-void
-_gpu_timeline_note_cross_driver_locked (GpuTimeline *timeline)
-{
-  const GpuNativeContext *known = timeline->n_user_waits > 0 ? timeline->context : NULL;
-
-  for (guint i = timeline->retained_first;
-       timeline->n_cross_driver > 0 && i < timeline->retained->len; i++)
-    {
-      GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
-      GError *failure = NULL;
-
-      if (retained->release != (GDestroyNotify) _gpu_cross_driver_unref
-          || _gpu_cross_driver_query (retained->object, known, &failure)
-             != GPU_EVENT_STATUS_FAILED)
-        continue;
-
-      _gpu_timeline_fail_locked (timeline, retained->seq - 1, timeline->submitted, failure);
-      retained->release = release_noted;
-      timeline->n_cross_driver--;
-    }
 }
 
 void

@@ -205,8 +205,8 @@ void            _gpu_timeline_check_retained_locked (GpuTimeline *timeline,
                                                    gboolean           failed);
 gboolean        _gpu_retained_is_cross_driver (const GpuRetained *retained);
 /* The first function lists the pending cross-driver copies up to @seq, and returns NULL if there
- * are none. It sets @is_failing if it is known of another copy that it has failed, and the failure
- * is not recorded yet. The second one makes work of another timeline, @timeline, depend on the
+ * are none. It sets @is_failing if another copy is known to have failed, and the failure is not
+ * recorded yet. The second one makes work of another timeline, @timeline, depend on the
  * copies in @list: if a copy fails, the work that is submitted to @timeline before the failure is
  * recorded also fails. */
 GPtrArray      *_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
@@ -214,9 +214,6 @@ GPtrArray      *_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
                                                gboolean          *is_failing);
 void            _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
                                                GPtrArray         *list);
-/* Records the failures of copies between two drivers that are known to have failed, so that work
- * that is submitted later does not fail. */
-void            _gpu_timeline_note_cross_driver_locked (GpuTimeline *timeline);
 /* Returns FALSE with the error if the point @seq failed. The point must be reached. */
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
@@ -229,6 +226,9 @@ extern gint _gpu_timeline_any_failed;
 /* Returns FALSE with the cause if the point @seq has failed, or will fail because of a failed user
  * event or a failed copy between two drivers. The point must not be known to be complete. */
 gboolean        _gpu_timeline_check_pending   (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GError           **error);
+gboolean        _gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
                                                guint64            seq,
                                                GError           **error);
 
@@ -366,9 +366,11 @@ void            _gpu_timeline_retain_event_locked (GpuTimeline   *timeline,
 GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq);
 /* (transfer full) (nullable): lists the user events whose failure fails the point @seq. @seq may be
- * the next point, which any earlier failure that is not recorded yet fails, too. */
+ * the next point. If @with_failed, also lists the user events of earlier failures that are not
+ * recorded yet: they fail the next operation that the caller submits to the stream. */
 GPtrArray      *_gpu_timeline_list_causes_locked (GpuTimeline    *timeline,
-                                               guint64            seq);
+                                               guint64            seq,
+                                               gboolean           with_failed);
 /* Returns FALSE with the cause if the operation @seq, which is complete, failed because of a user
  * event. Drivers do not always report such failures. Earlier points may be pending. */
 gboolean        _gpu_timeline_check_operation (GpuTimeline       *timeline,

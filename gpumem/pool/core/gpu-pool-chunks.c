@@ -365,9 +365,10 @@ prepare (GpuPoolGrowth     *growth,
 }
 
 /* Like prepare(), for a request that free ranges could serve: fails unless there are edges, and
- * about enough chunks to move between them. The pool may grow by the rest, but not beyond the soft
- * limit. Also fails if the range that could serve the request has pending uses: its chunks
- * cannot be moved, so the pool would soon need more memory. */
+ * about enough chunks to move between them. As chunks are only moved whole, the pool may grow a
+ * little, so it must be below its soft limit by the size of the chunks. Also fails if the range
+ * that could serve the request has pending uses: its chunks cannot be moved, so the pool would soon
+ * need more memory. */
 static gboolean
 prepare_edges (GpuPoolGrowth     *growth,
                GpuPoolPlacement  *placement,

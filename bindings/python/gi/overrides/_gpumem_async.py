@@ -10,6 +10,7 @@ from gi.repository import GLib, GObject
 from ..module import get_introspection_module
 from ._gpumem import wait_for
 from ._gpumem_arrays import to_range
+from ._gpumem_checks import to_size
 from ._gpumem_values import to_headers, to_names, to_options
 
 Gpu = get_introspection_module("Gpu")
@@ -63,6 +64,7 @@ class AsyncBuffer:
     @_or_callback("Buffer", "copy_async")
     async def copy_async(self, source, *, offset=0, source_offset=0, size=None, stream=None):
         """copy() for asyncio."""
+        offset, source_offset = to_size(offset, "offset"), to_size(source_offset, "source_offset")
         stream = self._get_stream(stream)
         if isinstance(source, Gpu.Buffer) and source.get_context() is not self.get_context():
             # Not every stream can copy between contexts. If this stream cannot, the C function
