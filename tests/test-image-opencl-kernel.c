@@ -492,7 +492,7 @@ arguments_refused (TestFixture *fixture)
 
   g_assert_false (gpu_stream_launch (fixture->stream, read, &extent, NULL, &error, NULL, sampler,
                                      out));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image2d_t", "NULL");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image2d_t", "a null pointer");
   g_assert_false (gpu_stream_launch (fixture->stream, read, &extent, NULL, &error, out, sampler,
                                      out));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "image2d_t", "not memory");

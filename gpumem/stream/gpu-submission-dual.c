@@ -28,7 +28,8 @@ typedef struct
                                      * work of the other side also fails */
   guint         locked;             /* bit mask of the sides whose timeline is locked */
   guint         failed;             /* the side that failed, after a failure */
-  gboolean      must_retry;         /* see GpuSubmitter */
+  gboolean      must_retry;         /* nothing was submitted, because work that the operation may
+                                     * depend on has failed */
 } Dual;
 
 #define BOTH 3
@@ -157,8 +158,28 @@ order_locked (Dual    *dual,
       _gpu_timeline_inherit_cross_driver_locked (s->timeline, dual->cross[1 - side]);
 
       if ((s->has_failure_lock && s->waits != NULL && !_gpu_submitter_drop_failed (s, error))
-          || !_gpu_submitter_order_locked (s, error)
-          || (s->is_exclusive && !_gpu_submitter_attach_locked (s, error))
+          || !_gpu_submitter_order_locked (s, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+attach_locked (Dual    *dual,
+               guint    sides,
+               GError **error)
+{
+  for (guint side = 0; side < 2; side++)
+    {
+      GpuSubmitter *s = &dual->submitters[side];
+
+      if ((sides & 1u << side) == 0)
+        continue;
+
+      dual->failed = side;
+
+      if ((s->is_exclusive && !_gpu_submitter_attach_locked (s, error))
           || (s->is_external && !_gpu_submitter_acquire_locked (s, error)))
         return FALSE;
     }
@@ -229,14 +250,6 @@ enter_locked (Dual           *dual,
     }
 }
 
-/* Returns whether the operation no longer waits for some work that has failed, and can be submitted
- * once more. External and exclusive memory is already attached. */
-static gboolean
-has_dropped (const GpuSubmitter *s)
-{
-  return s->has_dropped && s->may_retry && !s->is_external && !s->is_exclusive;
-}
-
 static gboolean
 run_locked (Dual     *dual,
             guint     sides,
@@ -253,12 +266,13 @@ run_locked (Dual     *dual,
   success = order_locked (dual, sides, error);
 
   for (guint side = 0; side < 2 && success && is_first; side++)
-    dual->must_retry |= has_dropped (&dual->submitters[side]);
+    dual->must_retry |= dual->submitters[side].has_dropped && dual->submitters[side].may_retry;
   if (dual->must_retry)
     return TRUE;
 
-  success = success && dual->run (dual->data, streams, sides, may_fail, &dual->event,
-                                  &dual->failed, error);
+  success = success && attach_locked (dual, sides, error)
+            && dual->run (dual->data, streams, sides, may_fail, &dual->event, &dual->failed,
+                          error);
   success = release_locked (dual, sides, success, &last, error);
   enter_locked (dual, sides, success, last);
 
@@ -364,7 +378,6 @@ submit_locked (Dual    *dual,
 
       if (!_gpu_submitter_collect_locked (s, error))
         return FALSE;
-
     }
 
   g_mutex_lock (dual_lock);

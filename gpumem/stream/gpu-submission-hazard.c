@@ -306,7 +306,7 @@ add_asked (GpuSubmitter    *s,
     return FALSE;
 
   if (_gpu_point_is_pending (point)
-      ? _gpu_timeline_check_pending (point->timeline, point->seq, error)
+      ? _gpu_timeline_check_cross_driver (point->timeline, point->seq, error)
       : _gpu_timeline_check (point->timeline, point->seq, error))
     return TRUE;
 

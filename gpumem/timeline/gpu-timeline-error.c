@@ -607,6 +607,17 @@ _gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
 }
 
 gboolean
+_gpu_timeline_check_cross_driver (GpuTimeline  *timeline,
+                                  guint64       seq,
+                                  GError      **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+
+  return !fails_by_cross_driver_locked (timeline, seq, error)
+         && check_locked (timeline, seq, error);
+}
+
+gboolean
 _gpu_timeline_check_pending (GpuTimeline  *timeline,
                              guint64       seq,
                              GError      **error)

@@ -228,6 +228,10 @@ extern gint _gpu_timeline_any_failed;
 gboolean        _gpu_timeline_check_pending   (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
+/* Like _gpu_timeline_check_pending(), without the failures of user events. */
+gboolean        _gpu_timeline_check_cross_driver (GpuTimeline    *timeline,
+                                               guint64            seq,
+                                               GError           **error);
 gboolean        _gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
                                                guint64            seq,
                                                GError           **error);
