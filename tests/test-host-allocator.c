@@ -150,7 +150,21 @@ allocator_in_use (TestFixture *fixture)
     g_usleep (1000);
 }
 
-/* Blocks that have been mapped are reused like other blocks. */
+/* Adds 3 to four values from @begin bytes on, through a slice of @memory. */
+static void
+add_in_slice (TestFixture *fixture, GpuKernel *kernel, GpuHostMemory *memory, gsize begin)
+{
+  const GpuExtent grid = { 4, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) slice = gpu_buffer_new_for_memory (GPU_MEMORY (memory), begin, 16, &error);
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, slice, 3),
+                  error);
+  test_assert_ok (gpu_host_memory_synchronize (memory, GPU_MAP_FLAGS_READ, NULL, &error), error);
+}
+
+/* Blocks that have been mapped are reused like other blocks, and have slices. */
 static void
 allocator_mapped (TestFixture *fixture)
 {
@@ -160,15 +174,17 @@ allocator_mapped (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuHostAllocator) allocator = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
+  gsize begin;
 
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   kernel = test_kernel (fixture, source, "add");
+  begin = MAX (gpu_device_get_base_alignment (fixture->device), 16);
   allocator = gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_FLAGS_MAPPED, &error);
   g_assert_no_error (error);
   for (guint i = 0; i < 4; i++)
     {
-      g_autoptr (GpuHostMemory) memory = gpu_host_allocator_alloc (allocator, 64 * 4, &error);
+      g_autoptr (GpuHostMemory) memory = gpu_host_allocator_alloc (allocator, PAGE, &error);
       const gint32 *data;
 
       if (memory == NULL)
@@ -178,13 +194,16 @@ allocator_mapped (TestFixture *fixture)
           return;
         }
       data = gpu_host_memory_get_data (memory);
-      memset (gpu_host_memory_get_data (memory), 0, 64 * 4);
+      memset (gpu_host_memory_get_data (memory), 0, PAGE);
       test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, memory, 5),
                       error);
       test_assert_ok (gpu_host_memory_synchronize (memory, GPU_MAP_FLAGS_READ, NULL, &error),
                       error);
       for (guint j = 0; j < 64; j++)
         g_assert_cmpint (data[j], ==, 5);
+      add_in_slice (fixture, kernel, memory, PAGE - begin);
+      for (guint j = 64; j < PAGE / 4; j++)
+        g_assert_cmpint (data[j], ==, j * 4 >= PAGE - begin && j * 4 < PAGE - begin + 16 ? 3 : 0);
       assert_figures (allocator, PAGE, 0);
     }
 }

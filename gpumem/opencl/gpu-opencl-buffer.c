@@ -113,8 +113,10 @@ buffer_slice (GpuNativeContext  *context,
               gsize              size,
               GError           **error)
 {
-  const cl_buffer_region region = { offset, size };
   GpuOpenclBuffer *root = (GpuOpenclBuffer *) parent;
+  /* A sub-buffer has no sub-buffers, so a part of it is a sub-buffer of its own parent. */
+  cl_mem whole = root->parent != NULL ? root->parent : root->mem;
+  const cl_buffer_region region = { root->parent_offset + offset, size };
   cl_mem_flags access = _gpu_opencl_get_access_flags (flags);
   GpuOpenclSlice *slice = NULL;
   GpuOpenclBuffer *buffer;
@@ -127,18 +129,18 @@ buffer_slice (GpuNativeContext  *context,
   if (root->usm != NULL)
     return _gpu_opencl_usm_slice (root, offset, size);
 
-  if (_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
+  if (whole == root->mem && _gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
     slice = _gpu_opencl_slice_get ((GpuOpenclContext *) context, root, access, &region, &mem,
                                    &code);
   else
-    mem = clCreateSubBuffer (root->mem, access, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    mem = clCreateSubBuffer (whole, access, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
 
   if (code == CL_SUCCESS)
     {
       buffer = (GpuOpenclBuffer *) _gpu_opencl_buffer_new (mem, size);
       buffer->slice = slice;
-      buffer->parent = root->mem;
-      buffer->parent_offset = offset;
+      buffer->parent = whole;
+      buffer->parent_offset = region.origin;
       if (parent->host != NULL)
         buffer->base.host = (guint8 *) parent->host + offset;
 
