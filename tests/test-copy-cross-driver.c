@@ -352,6 +352,23 @@ cross_driver_dropped_near (TestFixture *fixture)
 
 /* --- failure -------------------------------------------------------------------------------- */
 
+static void
+fail (GpuEvent *gate)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+}
+
+static void
+assert_stream_fails (GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+}
+
 /* A user event that fails cancels the copy behind it; a later copy succeeds. */
 static void
 failed (TestFixture *fixture, TestFixture *other)
@@ -366,7 +383,7 @@ failed (TestFixture *fixture, TestFixture *other)
 
   copy (stream, near, 0, far, 0, SIZE);
   done = test_record (stream);
-  test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+  fail (gate);
   g_assert_false (gpu_event_wait (done, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
   copy (stream, near, 0, far, 0, SIZE);
@@ -409,14 +426,12 @@ failed_there (TestFixture *fixture, TestFixture *other)
   fill (there, far, 1);
   copy (next, farthest, 0, farther, 0, SIZE);
   copy (back, home, 0, farthest, 0, SIZE);
-  test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+  fail (gate);
   for (guint i = 0; i < G_N_ELEMENTS (streams); i++)
     {
-      g_assert_false (gpu_stream_synchronize (streams[i], NULL, &error));
-      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+      assert_stream_fails (streams[i]);
     }
-  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
-  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+  assert_stream_fails (stream);
   copy (stream, far, 0, near, 0, SIZE);
   copy (there, farther, 0, far, 0, SIZE);
   test_synchronize (there);
@@ -472,14 +487,13 @@ failed_read (TestFixture *fixture, TestFixture *other)
       g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
 
       if (i % 2 == 1)
-        test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+        fail (gate);
       copy (stream, far, 0, near, 0, SIZE);
       if (i % 2 == 0)
-        test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+        fail (gate);
       assert_write_failed (far, back, home);
 
-      g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
-      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+      assert_stream_fails (stream);
       assert_write_failed (far, back, home);
       copy (stream, far, 0, near, 0, SIZE);
       check_value (far, 1);
@@ -514,9 +528,8 @@ failed_other (TestFixture *fixture, TestFixture *other)
 
       fill (there, far, 7);
       copy (stream, i % 2 == 0 ? far : near, 0, i % 2 == 0 ? near : far, 0, SIZE);
-      test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
-      g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
-      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+      fail (gate);
+      assert_stream_fails (stream);
       copy (stream, i % 2 == 0 ? far2 : near2, 0, i % 2 == 0 ? near2 : far2, 0, SIZE);
       test_synchronize (stream);
       check_value (i % 2 == 0 ? far2 : near2, i % 2 == 0 ? 3 : 5);
@@ -549,12 +562,11 @@ failed_wait (TestFixture *fixture, TestFixture *other)
       copy (stream, far, 0, near, 0, SIZE);
       copy (third, home, 0, far, 0, SIZE);
       done = test_record (third);
-      test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+      fail (gate);
       if (gpu_stream_wait_event (waiting, done, &error))
         gpu_stream_synchronize (waiting, NULL, &error);
       test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
-      g_assert_false (gpu_stream_synchronize (third, NULL, &error));
-      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+      assert_stream_fails (third);
       gpu_stream_synchronize (waiting, NULL, NULL);
     }
 }

@@ -1368,19 +1368,33 @@ test_edges_pending (Fixture       *fixture,
   give_around_edges (fixture, blocks);
 }
 
+#define N_PIECES 5
+
+/* Allocates blocks on @stream, and frees the second and the fourth, which have 1.25 MiB each and no
+ * whole granule. */
+static void
+take_pieces (Fixture        *fixture,
+             GpuMemoryBlock *blocks[N_PIECES],
+             SimStream      *stream)
+{
+  static const gsize sizes[N_PIECES] = { 2816, 1280, 2048, 1280, 2816 };
+
+  for (guint i = 0; i < N_PIECES; i++)
+    blocks[i] = take (fixture, sizes[i] * KIB, stream);
+
+  give (fixture, blocks[1], stream);
+  give (fixture, blocks[3], stream);
+}
+
 /* A request uses parts of granules that earlier work of its stream may use. Another stream that
  * gets the rest of these parts waits for that work. */
 static void
 test_edges_own (Fixture       *fixture,
                 gconstpointer  data)
 {
-  static const gsize sizes[] = { 2816, 1280, 2048, 1280, 2816 };
-  GpuMemoryBlock *blocks[G_N_ELEMENTS (sizes)], *block, *rest;
+  GpuMemoryBlock *blocks[N_PIECES], *block, *rest;
 
-  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
-    blocks[i] = take (fixture, sizes[i] * KIB, fixture->a);
-  give (fixture, g_steal_pointer (&blocks[1]), fixture->a);
-  give (fixture, g_steal_pointer (&blocks[3]), fixture->a);
+  take_pieces (fixture, blocks, fixture->a);
   sim_set_capacity (fixture->sim, get_stats (fixture).managed_bytes);
 
   block = take (fixture, 2432 * KIB, fixture->a);
@@ -1391,9 +1405,8 @@ test_edges_own (Fixture       *fixture,
 
   give (fixture, rest, fixture->b);
   give (fixture, block, fixture->a);
-  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
-    if (blocks[i] != NULL)
-      give (fixture, blocks[i], fixture->a);
+  for (guint i = 0; i < N_PIECES; i += 2)
+    give (fixture, blocks[i], fixture->a);
 }
 
 /* A chunk that cannot be mapped leaves the halves of the granules free. */
@@ -1548,16 +1561,14 @@ test_edges_budget (Fixture       *fixture,
   give_groups (fixture, blocks);
 }
 
-/* While a pool is frozen, no chunk is mapped a second time, and none is unmapped. The freed blocks
- * have 1.25 MiB each, and no whole granule. */
+/* While a pool is frozen, no chunk is mapped a second time, and none is unmapped. */
 static void
 test_edges_frozen (Fixture       *fixture,
                    gconstpointer  data)
 {
-  static const gsize sizes[] = { 2816, 1280, 2048, 1280, 2816 };
   GpuPoolOps ops = sim_ops;
   GpuPoolConfig config;
-  GpuMemoryBlock *blocks[G_N_ELEMENTS (sizes)], *block;
+  GpuMemoryBlock *blocks[N_PIECES], *block;
   guint64 n_unmaps;
 
   ops.is_frozen = get_frozen;
@@ -1565,10 +1576,7 @@ test_edges_frozen (Fixture       *fixture,
   _gpu_pool_free (fixture->pool);
   fixture->pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops);
 
-  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
-    blocks[i] = take (fixture, sizes[i] * KIB, fixture->b);
-  give (fixture, blocks[1], fixture->b);
-  give (fixture, blocks[3], fixture->b);
+  take_pieces (fixture, blocks, fixture->b);
   sim_set_capacity (fixture->sim, 10 * MIB);
 
   is_frozen = TRUE;
@@ -1586,7 +1594,7 @@ test_edges_frozen (Fixture       *fixture,
   g_assert_cmpuint (get_sim_stats (fixture).n_unmaps, ==, n_unmaps);
 
   is_frozen = FALSE;
-  for (guint i = 0; i < G_N_ELEMENTS (sizes); i += 2)
+  for (guint i = 0; i < N_PIECES; i += 2)
     give (fixture, blocks[i], fixture->b);
 }
 

@@ -485,9 +485,8 @@ _gpu_cross_driver_check (GpuCrossDriver          *cross,
 }
 
 GpuEventStatus
-_gpu_cross_driver_query (GpuCrossDriver          *cross,
-                         const GpuNativeContext  *known,
-                         GError                 **error)
+_gpu_cross_driver_query (GpuCrossDriver  *cross,
+                         GError         **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cross->lock);
   GError *failure = NULL;
@@ -495,16 +494,11 @@ _gpu_cross_driver_query (GpuCrossDriver          *cross,
   if (cross->ended && !cross->whole)
     return GPU_EVENT_STATUS_COMPLETE;
 
-  for (guint side = 0; side < 2 && failure == NULL; side++)
-    {
-      if (cross->copy.sides[side].context == known)
-        continue;
+  if (cross->failure != NULL)
+    failure = g_error_copy (cross->failure);
 
-      if (cross->failure != NULL && cross->failed == side)
-        failure = g_error_copy (cross->failure);
-      else if (cross->failure == NULL && !cross->over)
-        failure = cross->copy.explain (cross->copy.data, side);
-    }
+  for (guint side = 0; side < 2 && failure == NULL && !cross->over; side++)
+    failure = cross->copy.explain (cross->copy.data, side);
 
   if (failure == NULL)
     return cross->over ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_PENDING;

@@ -69,13 +69,12 @@ void       _gpu_cross_driver_abandon (GpuCrossDriver      *cross);
 gboolean   _gpu_cross_driver_check (GpuCrossDriver          *cross,
                                     const GpuNativeContext  *known,
                                     GError                 **error);
-/* Returns %GPU_EVENT_STATUS_FAILED with the error if it is known that the copy has failed, or will
- * fail because of a user event. Ignores failures in the stream of @known, as above. A copy that
- * was not submitted as a whole counts as complete, because its caller has got the error. */
+/* Returns %GPU_EVENT_STATUS_FAILED with the error if the copy has failed, or will fail because of a
+ * user event. A copy that was not submitted as a whole counts as complete, because its caller has
+ * got the error. */
 GpuEventStatus
-           _gpu_cross_driver_query (GpuCrossDriver          *cross,
-                                    const GpuNativeContext  *known,
-                                    GError                 **error);
+           _gpu_cross_driver_query (GpuCrossDriver  *cross,
+                                    GError         **error);
 GpuCrossDriver *_gpu_cross_driver_ref (GpuCrossDriver     *cross);
 void       _gpu_cross_driver_unref (GpuCrossDriver        *cross);
 

@@ -143,44 +143,43 @@ lock_timelines (Dual *dual)
 }
 
 static gboolean
-order_locked (Dual    *dual,
-              guint    sides,
-              GError **error)
+order_side_locked (Dual    *dual,
+                   guint    side,
+                   GError **error)
 {
-  for (guint side = 0; side < 2; side++)
-    {
-      GpuSubmitter *s = &dual->submitters[side];
+  GpuSubmitter *s = &dual->submitters[side];
 
-      if ((sides & 1u << side) == 0)
-        continue;
+  _gpu_timeline_inherit_cross_driver_locked (s->timeline, dual->cross[1 - side]);
 
-      dual->failed = side;
-      _gpu_timeline_inherit_cross_driver_locked (s->timeline, dual->cross[1 - side]);
-
-      if ((s->has_failure_lock && s->waits != NULL && !_gpu_submitter_drop_failed (s, error))
-          || !_gpu_submitter_order_locked (s, error))
-        return FALSE;
-    }
-
-  return TRUE;
+  return (!s->has_failure_lock || s->waits == NULL || _gpu_submitter_drop_failed (s, error))
+         && _gpu_submitter_order_locked (s, error);
 }
 
 static gboolean
-attach_locked (Dual    *dual,
-               guint    sides,
-               GError **error)
+attach_side_locked (Dual    *dual,
+                    guint    side,
+                    GError **error)
+{
+  GpuSubmitter *s = &dual->submitters[side];
+
+  return (!s->is_exclusive || _gpu_submitter_attach_locked (s, error))
+         && (!s->is_external || _gpu_submitter_acquire_locked (s, error));
+}
+
+static gboolean
+for_sides (Dual      *dual,
+           guint      sides,
+           gboolean (*func) (Dual *dual, guint side, GError **error),
+           GError   **error)
 {
   for (guint side = 0; side < 2; side++)
     {
-      GpuSubmitter *s = &dual->submitters[side];
-
       if ((sides & 1u << side) == 0)
         continue;
 
       dual->failed = side;
 
-      if ((s->is_exclusive && !_gpu_submitter_attach_locked (s, error))
-          || (s->is_external && !_gpu_submitter_acquire_locked (s, error)))
+      if (!func (dual, side, error))
         return FALSE;
     }
 
@@ -250,6 +249,7 @@ enter_locked (Dual           *dual,
     }
 }
 
+/* @is_first: whether nothing has been submitted yet */
 static gboolean
 run_locked (Dual     *dual,
             guint     sides,
@@ -263,14 +263,14 @@ run_locked (Dual     *dual,
   gboolean success;
 
   dual->submitters[0].retains_events = dual->submitters[1].retains_events = may_fail;
-  success = order_locked (dual, sides, error);
+  success = for_sides (dual, sides, order_side_locked, error);
 
   for (guint side = 0; side < 2 && success && is_first; side++)
     dual->must_retry |= dual->submitters[side].has_dropped && dual->submitters[side].may_retry;
   if (dual->must_retry)
     return TRUE;
 
-  success = success && attach_locked (dual, sides, error)
+  success = success && for_sides (dual, sides, attach_side_locked, error)
             && dual->run (dual->data, streams, sides, may_fail, &dual->event, &dual->failed,
                           error);
   success = release_locked (dual, sides, success, &last, error);
@@ -320,9 +320,8 @@ list_cross_driver_locked (Dual *dual)
   for (guint side = 0; side < 2; side++)
     {
       GpuSubmitter *s = &dual->submitters[side];
-      gboolean is_failing = FALSE;
       GPtrArray *list = _gpu_timeline_list_cross_driver_locked (s->timeline, G_MAXUINT64,
-                                                                &is_failing);
+                                                                &s->has_dropped);
 
       for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
         {

@@ -566,11 +566,12 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
   __atomic_store_n (&timeline->n_user_waits, waits->len, __ATOMIC_RELAXED);
 }
 
-/* Returns whether a copy between two drivers has failed on which the point @seq depends. */
+/* Returns FALSE with the error if a copy between two drivers has failed on which the point @seq
+ * depends, or if a failure of @seq is recorded. */
 static gboolean
-fails_by_cross_driver_locked (GpuTimeline  *timeline,
-                              guint64       seq,
-                              GError      **error)
+check_copies_locked (GpuTimeline  *timeline,
+                     guint64       seq,
+                     GError      **error)
 {
   for (guint i = timeline->retained_first;
        timeline->n_cross_driver > 0 && i < timeline->retained->len; i++)
@@ -578,11 +579,11 @@ fails_by_cross_driver_locked (GpuTimeline  *timeline,
       const GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
 
       if (retained->seq <= seq && _gpu_retained_is_cross_driver (retained)
-          && _gpu_cross_driver_query (retained->object, NULL, error) == GPU_EVENT_STATUS_FAILED)
-        return TRUE;
+          && _gpu_cross_driver_query (retained->object, error) == GPU_EVENT_STATUS_FAILED)
+        return FALSE;
     }
 
-  return FALSE;
+  return check_locked (timeline, seq, error);
 }
 
 gboolean
@@ -601,9 +602,7 @@ _gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
         return FALSE;
     }
 
-  /* Another thread may have recorded the failure in the meantime. */
-  return !fails_by_cross_driver_locked (timeline, seq, error)
-         && check_locked (timeline, seq, error);
+  return check_copies_locked (timeline, seq, error);
 }
 
 gboolean
@@ -613,8 +612,7 @@ _gpu_timeline_check_cross_driver (GpuTimeline  *timeline,
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
 
-  return !fails_by_cross_driver_locked (timeline, seq, error)
-         && check_locked (timeline, seq, error);
+  return check_copies_locked (timeline, seq, error);
 }
 
 gboolean
@@ -680,7 +678,7 @@ _gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
       if (retained->seq > seq || !_gpu_retained_is_cross_driver (retained))
         continue;
 
-      status = _gpu_cross_driver_query (retained->object, NULL, NULL);
+      status = _gpu_cross_driver_query (retained->object, NULL);
       *is_failing |= status == GPU_EVENT_STATUS_FAILED;
       if (status != GPU_EVENT_STATUS_PENDING)
         continue;
