@@ -37,6 +37,7 @@
 #include <gpumem/memory/gpu-sampler.h>
 #include <gpumem/command/gpu-staging.h>
 #include <gpumem/command/gpu-mapping.h>
+#include <gpumem/io/gpu-file.h>
 #include <gpumem/format/gpu-dtype.h>
 #include <gpumem/array/gpu-array.h>
 #include <gpumem/stream/gpu-event.h>

@@ -459,6 +459,29 @@ typedef enum
 } GpuMigrateFlags;
 
 /**
+ * GpuFileFlags:
+ * @GPU_FILE_FLAGS_NONE: no options
+ * @GPU_FILE_FLAGS_READ: open for reading
+ * @GPU_FILE_FLAGS_WRITE: open for writing, without removing the contents of the file
+ * @GPU_FILE_FLAGS_CREATE: create the file, or remove the contents of an existing file
+ * @GPU_FILE_FLAGS_DIRECT: bypass the page cache of the system (`O_DIRECT`) where the position in
+ *   the file is a multiple of 4096 bytes. A copy at any other position, the last bytes of a copy,
+ *   and files of file systems without support use the page cache
+ *
+ * The access that a #GpuFile allows, and options.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_FILE_FLAGS_NONE   = 0,
+  GPU_FILE_FLAGS_READ   = 1 << 0,
+  GPU_FILE_FLAGS_WRITE  = 1 << 1,
+  GPU_FILE_FLAGS_CREATE = 1 << 2,
+  GPU_FILE_FLAGS_DIRECT = 1 << 3
+} GpuFileFlags;
+
+/**
  * GpuMemoryInfoSource:
  * @GPU_MEMORY_INFO_SOURCE_DRIVER: the driver reported both values
  * @GPU_MEMORY_INFO_SOURCE_EXTENSION: a vendor's extension reported the free memory

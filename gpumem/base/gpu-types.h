@@ -50,5 +50,6 @@ typedef struct _GpuLayout      GpuLayout;
 typedef struct _GpuColor       GpuColor;
 typedef struct _GpuDType       GpuDType;
 typedef struct _GpuArray       GpuArray;
+typedef struct _GpuFile        GpuFile;
 
 G_END_DECLS

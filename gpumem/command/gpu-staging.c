@@ -54,7 +54,7 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   gboolean plain;
 
   if (timeline->context->backend->transfer == NULL
-      || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
+      || (memory->has_host_data && copy->file == NULL && !_gpu_debug_has (GPU_DEBUG_STAGE)))
     return NULL;
 
   /* Do not stage the copy if the context or the memory is unusable: _gpu_submit() then reports the

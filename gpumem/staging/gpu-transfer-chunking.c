@@ -191,33 +191,49 @@ copy_row (const GpuTransferCopy *copy,
     copy_streaming (host, data, size);
 }
 
-void
-_gpu_transfer_copy_piece (const GpuTransferCopy     *copy,
-                          const GpuTransferChunking *chunking,
-                          const GpuTransferBox      *box,
-                          guint                      piece,
-                          guint8                    *data)
+/* Copies a piece of whole rows of @box. */
+static void
+copy_rows (const GpuTransferCopy *copy,
+           const GpuTransferBox  *box,
+           gsize                  begin,
+           gsize                  end,
+           guint8                *data)
 {
   guint8 *host = (guint8 *) copy->host.data + copy->host.offset + box->x;
-  gsize n_rows = box->height * box->depth;
-  guint n_pieces = _gpu_transfer_get_n_pieces (chunking, box);
-  gsize begin;
-  gsize end;
-
-  if (n_rows == 1)
-    {
-      begin = piece * chunking->piece_size;
-      end = MIN (begin + chunking->piece_size, box->width);
-      host += box->y * copy->host.row_pitch + box->z * copy->host.slice_pitch;
-      copy_row (copy, host + begin, data + begin, end - begin);
-      return;
-    }
-
-  begin = n_rows * piece / n_pieces;
-  end = n_rows * (piece + 1) / n_pieces;
 
   for (gsize row = begin; row < end; row++)
     copy_row (copy, host + (box->y + row % box->height) * copy->host.row_pitch
                     + (box->z + row / box->height) * copy->host.slice_pitch,
               data + row * box->width, box->width);
+}
+
+gboolean
+_gpu_transfer_copy_piece (const GpuTransferCopy      *copy,
+                          const GpuTransferChunking  *chunking,
+                          const GpuTransferBox       *box,
+                          guint                       piece,
+                          guint8                     *data,
+                          guint64                    *failed_at,
+                          GError                    **error)
+{
+  guint8 *host = (guint8 *) copy->host.data + copy->host.offset + box->x;
+  gsize n_rows = box->height * box->depth;
+  guint n_pieces = _gpu_transfer_get_n_pieces (chunking, box);
+  gsize begin = piece * chunking->piece_size;
+  gsize end = MIN (begin + chunking->piece_size, box->width);
+  guint64 position = copy->position + box->x + begin;
+
+  if (n_rows > 1)
+    copy_rows (copy, box, n_rows * piece / n_pieces, n_rows * (piece + 1) / n_pieces, data);
+  else if (copy->file == NULL)
+    copy_row (copy, host + box->y * copy->host.row_pitch + box->z * copy->host.slice_pitch + begin,
+              data + begin, end - begin);
+  else if (copy->write)
+    return _gpu_transfer_file_read (copy->file, position, data + begin, end - begin, failed_at,
+                                    error);
+  else
+    return _gpu_transfer_file_write (copy->file, position, data + begin, end - begin, failed_at,
+                                     error);
+
+  return TRUE;
 }

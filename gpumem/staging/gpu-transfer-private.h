@@ -95,12 +95,15 @@ void     _gpu_transfer_get_box      (const GpuTransferChunking *chunking,
                                      GpuTransferBox            *box);
 guint    _gpu_transfer_get_n_pieces (const GpuTransferChunking *chunking,
                                      const GpuTransferBox      *box);
-/* Copies between host memory and @data, which holds @box tightly packed. */
-void     _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
+/* Copies between the host memory, or the file, and @data, which holds @box tightly packed. If the
+ * file fails, sets @failed_at to the position. All earlier bytes of the piece are copied. */
+gboolean _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
                                      const GpuTransferChunking *chunking,
                                      const GpuTransferBox      *box,
                                      guint                      piece,
-                                     guint8                    *data);
+                                     guint8                    *data,
+                                     guint64                   *failed_at,
+                                     GError                   **error);
 
 /* gpu-transfer-threads.c. _gpu_transfer_push_copy() calls @func with @data on a copying thread,
  * _gpu_transfer_push_wait() on a thread that may wait for the device. Both return FALSE if no

@@ -43,7 +43,10 @@ struct _GpuTransfer
   guint             n_copying;      /* threads that access the host memory */
   guint             n_copy_workers;
   gboolean          aborted;
-  GError           *failure;        /* nullable; the device's error that aborted the copy */
+  GError           *failure;        /* nullable; the error of the device or of the file that aborted
+                                     * the copy */
+  gboolean          file_failed;
+  guint64           failed_at;      /* position in the file, if the file failed */
 };
 
 GpuTransfer *
@@ -74,6 +77,7 @@ _gpu_transfer_unref (GpuTransfer *transfer)
   g_clear_error (&transfer->failure);
   g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
   g_clear_pointer (&transfer->copy.progress, _gpu_progress_unref);
+  g_clear_pointer (&transfer->copy.file, _gpu_transfer_file_unref);
   g_free (transfer->events);
   g_free (transfer->host_waits);
   g_free (transfer->n_left);
@@ -146,6 +150,27 @@ open_chunk_locked (GpuTransfer *transfer)
   signal_host_wait_locked (transfer, transfer->n_opened++);
 }
 
+/* Aborts the copy because the file failed at @position. Takes ownership of @failure. Several pieces
+ * may fail at the same time. Threads begin the pieces in the order of the file, so all bytes before
+ * the first failure are copied. Therefore, the copy reports that failure. */
+static void
+fail_piece_locked (GpuTransfer *transfer,
+                   guint64      position,
+                   GError      *failure)
+{
+  if (transfer->failure == NULL || position < transfer->failed_at)
+    {
+      g_clear_error (&transfer->failure);
+      transfer->failure = failure;
+      transfer->failed_at = position;
+    }
+  else
+    g_error_free (failure);
+
+  transfer->file_failed = TRUE;
+  transfer->aborted = TRUE;
+}
+
 static void
 end_piece_locked (GpuTransfer *transfer,
                   guint        chunk)
@@ -173,6 +198,8 @@ copy_piece_locked (GpuTransfer *transfer)
 {
   guint chunk = transfer->chunk;
   guint piece = transfer->piece++;
+  guint64 failed_at = 0;
+  GError *failure = NULL;
   GpuTransferBox box;
 
   _gpu_transfer_get_box (&transfer->chunking, chunk, &box);
@@ -186,8 +213,10 @@ copy_piece_locked (GpuTransfer *transfer)
   transfer->n_copying++;
   g_mutex_unlock (&transfer->lock);
   _gpu_transfer_copy_piece (&transfer->copy, &transfer->chunking, &box, piece,
-                            get_place (transfer, chunk));
+                            get_place (transfer, chunk), &failed_at, &failure);
   g_mutex_lock (&transfer->lock);
+  if (failure != NULL)
+    fail_piece_locked (transfer, failed_at, failure);
   end_piece_locked (transfer, chunk);
 }
 
@@ -386,7 +415,8 @@ set_aborted_error_locked (GpuTransfer  *transfer,
 }
 
 /* Creates the host-signalled wait that precedes the command of @chunk. Sets @host_wait to NULL,
- * without an error, if the command need not wait. */
+ * without an error, if the command need not wait. If the file has failed, the command only waits
+ * until no thread copies. */
 static gboolean
 get_host_wait (GpuTransfer     *transfer,
                guint            chunk,
@@ -398,13 +428,13 @@ get_host_wait (GpuTransfer     *transfer,
 
   *host_wait = NULL;
 
-  if (transfer->aborted)
+  if (transfer->aborted && !transfer->file_failed)
     {
       set_aborted_error_locked (transfer, error);
       return FALSE;
     }
 
-  if (chunk < transfer->n_opened)
+  if (chunk < transfer->n_opened || (transfer->aborted && transfer->n_copying == 0))
     return TRUE;
 
   made = transfer->context->backend->transfer->create_host_wait (transfer->context, error);
@@ -615,7 +645,8 @@ submit_first (GpuTransfer      *transfer,
 
   /* Set the flag before the first staged copy is submitted. An op that accesses pageable memory of
    * the library immediately then waits for the stream first. */
-  g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
+  if (transfer->copy.file == NULL)
+    g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
 
   if (!transfer->copy.write)
     return TRUE;
@@ -637,6 +668,18 @@ submit_first (GpuTransfer      *transfer,
   return TRUE;
 }
 
+/* If the file has failed, the chunks that no thread has begun to copy need no command. The commands
+ * before them are submitted, and the operation fails when it completes. So a failure of the file is
+ * reported in the same way whether it happens during the submission or later. */
+static gboolean
+needs_chunk (GpuTransfer *transfer,
+             guint        chunk)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&transfer->lock);
+
+  return !transfer->file_failed || chunk <= transfer->chunk;
+}
+
 gboolean
 _gpu_transfer_submit (GpuTransfer      *transfer,
                       GpuNativeStream  *stream,
@@ -651,7 +694,7 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
   if (transfer->copy.in_order && !submit_first (transfer, stream, error))
     return fail_submission (transfer, stream);
 
-  for (guint i = 0; i < transfer->chunking.n_chunks; i++)
+  for (guint i = 0; i < transfer->chunking.n_chunks && needs_chunk (transfer, i); i++)
     {
       if (!submit_chunk (transfer, stream, i, error))
         return fail_submission (transfer, stream);
@@ -697,13 +740,13 @@ should_stage (GpuNativeContext      *context,
   if (least == 0 || !_gpu_backend_check_process (NULL))
     return FALSE;
 
-  if (_gpu_debug_has (GPU_DEBUG_STAGE))
+  if (_gpu_debug_has (GPU_DEBUG_STAGE) || copy->file != NULL)
     least = 1;
   else if (blocking && _gpu_transfer_get_n_threads () == 1)
     least = G_MAXSIZE;
 
   return size >= least && (ops->has_host_waits == NULL || ops->has_host_waits (context))
-         && !is_page_locked (context, copy);
+         && (copy->file != NULL || !is_page_locked (context, copy));
 }
 
 static GpuTransfer *
@@ -729,6 +772,8 @@ transfer_new (GpuNativeContext          *context,
     g_bytes_ref (copy->bytes);
   if (copy->progress != NULL)
     _gpu_progress_ref (copy->progress);
+  if (copy->file != NULL)
+    _gpu_transfer_file_ref (copy->file);
   g_mutex_init (&transfer->lock);
   g_cond_init (&transfer->cond);
   _gpu_live_add (GPU_LIVE_TRANSFER, 1);
@@ -806,8 +851,8 @@ static void
 report_direct (gsize       size,
                const char *reason)
 {
-  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of pageable memory are not "
-                    "staged, and the caller may block: %s", size, reason);
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of pageable memory or of a file "
+                    "are not staged, and the caller may block: %s", size, reason);
 }
 
 GpuTransfer *

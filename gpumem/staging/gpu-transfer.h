@@ -7,13 +7,14 @@
  * chunk to the device waits for a signal that a thread has copied the chunk to its place. A place
  * is the part of the page-locked memory that holds one chunk at a time. The command for a chunk
  * from the device waits for a signal that a thread has copied the previous chunk out of the same
- * place. No command ever waits for work that is submitted later, and progress needs no lock of the
- * library.
+ * place. Instead of host memory, a thread can read or write a file. No command ever waits for work
+ * that is submitted later, and progress needs no lock of the library.
  */
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/base/gpu-progress-private.h"
+#include "gpumem/staging/gpu-transfer-file.h"
 
 G_BEGIN_DECLS
 
@@ -23,13 +24,16 @@ typedef struct
 {
   gboolean       write;             /* TRUE for a copy to the device */
   gboolean       is_image;
-  gboolean       in_order;          /* the host memory belongs to the library: access it in stream
-                                     * order. FALSE for blocking copies */
+  gboolean       in_order;          /* access the host memory in stream order: it belongs to the
+                                     * library, or is a file. FALSE for blocking copies */
   GpuRegionSide  device;            /* _gpu_transfer_submit() sets its memory */
   GpuRegionSide  host;
   GpuExtent      extent;            /* in the units of the back ends, not empty */
   gsize          unit;              /* bytes per unit of width */
   GBytes        *bytes;             /* nullable; the owner of the host memory */
+  GpuTransferFile *file;            /* nullable; replaces the host memory of a linear copy, which is
+                                     * then always staged if that is possible */
+  guint64        position;          /* of the first byte in the file */
   GpuProgress   *progress;          /* nullable; counts the bytes copied so far */
 } GpuTransferCopy;
 

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gpumem/base/gpu-descriptor-private.h"
+#include "gpumem/base/gpu-enumtypes.h"
+#include "gpumem/base/gpu-error.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/io/gpu-file-private.h"
+
+/**
+ * SECTION:gpu-file
+ * @title: GpuFile
+ * @short_description: copies between files and memory of the device
+ * @see_also: #GpuInputStream, #GpuOutputStream
+ */
+
+/**
+ * GpuFile:
+ *
+ * An open file. gpu_memory_read_file() and gpu_memory_write_file() copy between files and memory.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GFile) path = g_file_new_for_path ("weights.bin");
+ * g_autoptr (GpuFile) file = gpu_file_open (path, GPU_FILE_FLAGS_READ, &error);
+ *
+ * if (file == NULL
+ *     || !gpu_memory_read_file (GPU_MEMORY (buffer), NULL, 0, file, 0, size, NULL, &error))
+ *   g_error ("%s", error->message);
+ * ]|
+ *
+ * Several threads read from the file, or write to it, directly in the page-locked memory of the
+ * context (see gpu_context_set_staging_limit()), while the device transfers other parts. So a copy
+ * of any size needs no other memory of the host.
+ *
+ * Three kinds of functions copy:
+ *
+ * - gpu_stream_read_file() and gpu_stream_write_file() are operations of a stream. The file is
+ *   accessed in the order of the stream.
+ * - gpu_memory_read_file() and gpu_memory_write_file() block until the copy has completed.
+ * - gpu_memory_read_file_async() and gpu_memory_write_file_async() never block. They report the
+ *   progress, and can be cancelled.
+ *
+ * If the file fails, the error has the domain %G_IO_ERROR and names the position in the file. All
+ * bytes before this position are copied: for a read, they are in the memory, for a write, they are
+ * in the file. The contents of the memory behind this position are undefined. A file that ends too
+ * early is %G_IO_ERROR_PARTIAL_INPUT. A full disk is %G_IO_ERROR_NO_SPACE.
+ *
+ * The file must support positions: regular files and block devices do, pipes and sockets do not.
+ * For those, see #GpuInputStream and #GpuOutputStream. The functions do not use the current
+ * position of the descriptor. They do not flush data to the disk: use fsync() if a crash of the
+ * system must not lose data.
+ *
+ * Any thread may use a #GpuFile. Copies in flight keep the file open.
+ *
+ * Since: 0.1
+ */
+struct _GpuFile
+{
+  GObject          parent_instance;
+  GpuTransferFile *core;            /* NULL in an object that no constructor of the class made */
+  GpuFileFlags     flags;
+};
+
+G_DEFINE_FINAL_TYPE (GpuFile, gpu_file, G_TYPE_OBJECT)
+
+enum
+{
+  PROP_0,
+  PROP_FLAGS,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void
+gpu_file_finalize (GObject *object)
+{
+  g_clear_pointer (&GPU_FILE (object)->core, _gpu_transfer_file_unref);
+  G_OBJECT_CLASS (gpu_file_parent_class)->finalize (object);
+}
+
+static void
+gpu_file_get_property (GObject    *object,
+                       guint       id,
+                       GValue     *value,
+                       GParamSpec *pspec)
+{
+  switch (id)
+    {
+    case PROP_FLAGS:
+      g_value_set_flags (value, GPU_FILE (object)->flags);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_file_class_init (GpuFileClass *class)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (class);
+
+  object_class->finalize = gpu_file_finalize;
+  object_class->get_property = gpu_file_get_property;
+
+  /**
+   * GpuFile:flags:
+   *
+   * The access that the file allows, and %GPU_FILE_FLAGS_DIRECT if copies bypass the page cache.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] = g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_FILE_FLAGS,
+                                          GPU_FILE_FLAGS_NONE,
+                                          G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_file_init (GpuFile *file G_GNUC_UNUSED)
+{
+}
+
+GpuTransferFile *
+_gpu_file_peek_core (GpuFile     *file,
+                     gboolean     read,
+                     const char  *function,
+                     GError     **error)
+{
+  if (file->core == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the GpuFile is not open; create it with gpu_file_open() or "
+                 "gpu_file_new_for_fd()", function);
+  else if ((file->flags & (read ? GPU_FILE_FLAGS_READ : GPU_FILE_FLAGS_WRITE)) == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the file is not open for %s",
+                 function, read ? "reading" : "writing");
+  else
+    return file->core;
+
+  return NULL;
+}
+
+static gboolean
+check_type (int          fd,
+            const char  *function,
+            const char  *name,
+            GError     **error)
+{
+  struct stat status;
+
+  if (fstat (fd, &status) == 0 && !S_ISDIR (status.st_mode) && lseek (fd, 0, SEEK_CUR) >= 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %s is not a regular file or a block device; for pipes and sockets, use "
+               "GpuInputStream or GpuOutputStream", function, name);
+
+  return FALSE;
+}
+
+/* Takes ownership of @fd. @access is an access mode of open(). The file may lack support for direct
+ * access: then all copies use the page cache. */
+static GpuFile *
+file_new (int          fd,
+          int          access,
+          gboolean     direct,
+          const char  *function,
+          const char  *name,
+          GError     **error)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", fd);
+  int direct_fd = -1;
+  GpuFile *file;
+
+  if (!check_type (fd, function, name, error))
+    {
+      g_close (fd, NULL);
+      return NULL;
+    }
+
+  if (direct)
+    direct_fd = open (path, access | O_DIRECT | O_CLOEXEC);
+
+  file = g_object_new (GPU_TYPE_FILE, NULL);
+  file->core = _gpu_transfer_file_new (fd, direct_fd, name);
+  file->flags = access == O_RDONLY ? GPU_FILE_FLAGS_READ
+                : access == O_WRONLY ? GPU_FILE_FLAGS_WRITE
+                : GPU_FILE_FLAGS_READ | GPU_FILE_FLAGS_WRITE;
+  if (direct_fd >= 0)
+    file->flags |= GPU_FILE_FLAGS_DIRECT;
+
+  return file;
+}
+
+static gboolean
+check_flags (GpuFileFlags   flags,
+             GpuFileFlags   allowed,
+             gboolean       valid,
+             const char    *function,
+             GError       **error)
+{
+  g_autofree char *text = NULL;
+
+  if (valid && (flags & ~allowed) == 0)
+    return TRUE;
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_FILE_FLAGS, flags);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: cannot open a file with flags %s",
+               function, text);
+
+  return FALSE;
+}
+
+/**
+ * gpu_file_open:
+ * @file: a local file
+ * @flags: %GPU_FILE_FLAGS_READ, %GPU_FILE_FLAGS_WRITE or both, and options
+ * @error: return location for an error
+ *
+ * Opens a file. May block.
+ *
+ * Returns: (transfer full): the open file, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for flags
+ *   without an access, %GPU_FILE_FLAGS_CREATE without %GPU_FILE_FLAGS_WRITE, a file without a local
+ *   path, a directory, a pipe or a socket; or an error of the domain %G_IO_ERROR, such as
+ *   %G_IO_ERROR_NOT_FOUND
+ *
+ * Since: 0.1
+ */
+GpuFile *
+gpu_file_open (GFile         *file,
+               GpuFileFlags   flags,
+               GError       **error)
+{
+  const char *function = "gpu_file_open";
+  const GpuFileFlags both = GPU_FILE_FLAGS_READ | GPU_FILE_FLAGS_WRITE;
+  gboolean creates = (flags & GPU_FILE_FLAGS_CREATE) != 0;
+  g_autofree char *path = NULL;
+  int access;
+  int fd;
+
+  g_return_val_if_fail (G_IS_FILE (file), NULL);
+
+  if (!check_flags (flags, both | GPU_FILE_FLAGS_CREATE | GPU_FILE_FLAGS_DIRECT,
+                    (flags & both) != 0 && (!creates || (flags & GPU_FILE_FLAGS_WRITE) != 0),
+                    function, error))
+    return NULL;
+
+  path = g_file_get_path (file);
+
+  if (path == NULL)
+    {
+      g_autofree char *uri = g_file_get_uri (file);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: %s has no local path",
+                   function, uri);
+      return NULL;
+    }
+
+  access = (flags & both) == both ? O_RDWR : (flags & both) == GPU_FILE_FLAGS_READ ? O_RDONLY
+                                                                                   : O_WRONLY;
+  fd = g_open (path, access | O_CLOEXEC | O_NONBLOCK | (creates ? O_CREAT | O_TRUNC : 0), 0666);
+
+  if (fd < 0)
+    {
+      int code = errno;
+
+      g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: cannot open %s: %s",
+                   function, path, g_strerror (code));
+      return NULL;
+    }
+
+  return file_new (fd, access, (flags & GPU_FILE_FLAGS_DIRECT) != 0, function, path, error);
+}
+
+/* The copy uses the page cache, because not all parts of a file can be accessed without it. */
+static int
+duplicate (int      fd,
+           int      mode,
+           GError **error)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", fd);
+  int copy = (mode & O_DIRECT) != 0 ? open (path, (mode & O_ACCMODE) | O_CLOEXEC) : -1;
+
+  return copy >= 0 ? copy : _gpu_descriptor_duplicate (fd, error);
+}
+
+/**
+ * gpu_file_new_for_fd: (constructor)
+ * @fd: the descriptor of an open file
+ * @flags: %GPU_FILE_FLAGS_NONE or %GPU_FILE_FLAGS_DIRECT
+ * @error: return location for an error
+ *
+ * Creates a #GpuFile for a file that the program has opened. Duplicates @fd, so the program may
+ * close it at any time. The access is that of @fd.
+ *
+ * Returns: (transfer full): the open file, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for other
+ *   flags, a descriptor that is not open or is open for appending, a directory, a pipe or a socket;
+ *   or %GPU_ERROR_FAILED if the process has too many open files
+ *
+ * Since: 0.1
+ */
+GpuFile *
+gpu_file_new_for_fd (int            fd,
+                     GpuFileFlags   flags,
+                     GError       **error)
+{
+  const char *function = "gpu_file_new_for_fd";
+  g_autofree char *name = g_strdup_printf ("the file with descriptor %d", fd);
+  int mode = fd < 0 ? -1 : fcntl (fd, F_GETFL);
+  int copy;
+
+  if (!check_flags (flags, GPU_FILE_FLAGS_DIRECT, TRUE, function, error))
+    return NULL;
+
+  if (mode < 0 || (mode & O_APPEND) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: descriptor %d %s", function,
+                   fd, mode < 0 ? "is not open" : "is open for appending, and cannot write at a "
+                                                  "position");
+      return NULL;
+    }
+
+  copy = duplicate (fd, mode, error);
+
+  if (copy < 0)
+    {
+      g_prefix_error (error, "%s: ", function);
+      return NULL;
+    }
+
+  return file_new (copy, mode & O_ACCMODE, (flags & GPU_FILE_FLAGS_DIRECT) != 0
+                   || (mode & O_DIRECT) != 0, function, name, error);
+}

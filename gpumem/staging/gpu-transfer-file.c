@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gpumem/staging/gpu-transfer-file.h"
+
+struct _GpuTransferFile
+{
+  gatomicrefcount  refs;
+  int              fd;
+  int              direct_fd;       /* -1 if all accesses use the page cache */
+  char            *name;
+};
+
+GpuTransferFile *
+_gpu_transfer_file_new (int         fd,
+                        int         direct_fd,
+                        const char *name)
+{
+  GpuTransferFile *file = g_new0 (GpuTransferFile, 1);
+
+  g_atomic_ref_count_init (&file->refs);
+  file->fd = fd;
+  file->direct_fd = direct_fd;
+  file->name = g_strdup (name);
+
+  return file;
+}
+
+GpuTransferFile *
+_gpu_transfer_file_ref (GpuTransferFile *file)
+{
+  g_atomic_ref_count_inc (&file->refs);
+
+  return file;
+}
+
+void
+_gpu_transfer_file_unref (GpuTransferFile *file)
+{
+  if (!g_atomic_ref_count_dec (&file->refs))
+    return;
+
+  g_close (file->fd, NULL);
+  if (file->direct_fd >= 0)
+    g_close (file->direct_fd, NULL);
+  g_free (file->name);
+  g_free (file);
+}
+
+int
+_gpu_transfer_file_get_fd (GpuTransferFile *file)
+{
+  return file->fd;
+}
+
+/* Returns the descriptor for the next system call, and reduces @size to the bytes that the call may
+ * copy. The bytes behind the last aligned byte go through the page cache. */
+static int
+choose_fd (GpuTransferFile *file,
+           guint64          position,
+           gconstpointer    data,
+           gsize           *size)
+{
+  const gsize mask = GPU_TRANSFER_FILE_ALIGNMENT - 1;
+
+  if (file->direct_fd < 0 || ((position | (guintptr) data) & mask) != 0 || *size <= mask)
+    return file->fd;
+
+  *size &= ~mask;
+
+  return file->direct_fd;
+}
+
+static void
+set_errno_error (GpuTransferFile *file,
+                 const char      *verb,
+                 guint64          position,
+                 int              code,
+                 GError         **error)
+{
+  g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code),
+               "cannot %s %s at byte %" G_GUINT64_FORMAT ": %s", verb, file->name, position,
+               g_strerror (code));
+}
+
+static void
+set_end_error (GpuTransferFile *file,
+               guint64          position,
+               gsize            size,
+               guint64          end,
+               GError         **error)
+{
+  struct stat status;
+
+  if (fstat (file->fd, &status) == 0 && S_ISREG (status.st_mode))
+    end = MIN (end, (guint64) status.st_size);
+
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT,
+               "%s ends at byte %" G_GUINT64_FORMAT ", before byte %" G_GUINT64_FORMAT, file->name,
+               end, position + size);
+}
+
+gboolean
+_gpu_transfer_file_read (GpuTransferFile  *file,
+                         guint64           position,
+                         guint8           *data,
+                         gsize             size,
+                         guint64          *failed_at,
+                         GError          **error)
+{
+  gsize done = 0;
+
+  while (done < size)
+    {
+      gsize part = size - done;
+      int fd = choose_fd (file, position + done, data + done, &part);
+      gssize n = pread (fd, data + done, part, (off_t) (position + done));
+
+      if (n < 0 && errno == EINTR)
+        continue;
+
+      if (n <= 0)
+        {
+          *failed_at = position + done;
+          if (n < 0)
+            set_errno_error (file, "read", position + done, errno, error);
+          else
+            set_end_error (file, position, size, position + done, error);
+          return FALSE;
+        }
+
+      done += (gsize) n;
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_transfer_file_write (GpuTransferFile  *file,
+                          guint64           position,
+                          const guint8     *data,
+                          gsize             size,
+                          guint64          *failed_at,
+                          GError          **error)
+{
+  gsize done = 0;
+
+  while (done < size)
+    {
+      gsize part = size - done;
+      int fd = choose_fd (file, position + done, data + done, &part);
+      gssize n = pwrite (fd, data + done, part, (off_t) (position + done));
+
+      if (n < 0 && errno == EINTR)
+        continue;
+
+      if (n <= 0)
+        {
+          *failed_at = position + done;
+          set_errno_error (file, "write", position + done, n < 0 ? errno : ENOSPC, error);
+          return FALSE;
+        }
+
+      done += (gsize) n;
+    }
+
+  return TRUE;
+}

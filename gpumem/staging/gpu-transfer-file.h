@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* An open file, to or from which the staging engine copies. Any thread may use it. */
+#pragma once
+
+#include <gio/gio.h>
+
+G_BEGIN_DECLS
+
+typedef struct _GpuTransferFile GpuTransferFile;
+
+/* The alignment that unbuffered access needs, of addresses, positions and sizes, in bytes. */
+#define GPU_TRANSFER_FILE_ALIGNMENT 4096
+
+/* Takes ownership of both descriptors. @direct_fd bypasses the page cache and is used for aligned
+ * parts; -1 if there is none. @name is for errors. */
+GpuTransferFile *_gpu_transfer_file_new   (int                fd,
+                                           int                direct_fd,
+                                           const char        *name);
+GpuTransferFile *_gpu_transfer_file_ref   (GpuTransferFile   *file);
+void             _gpu_transfer_file_unref (GpuTransferFile   *file);
+int              _gpu_transfer_file_get_fd (GpuTransferFile  *file);
+/* Reads exactly @size bytes at @position. On failure, sets @failed_at to the position of the first
+ * byte that was not read. Blocks. The errors are in the domain G_IO_ERROR. */
+gboolean         _gpu_transfer_file_read  (GpuTransferFile   *file,
+                                           guint64            position,
+                                           guint8            *data,
+                                           gsize              size,
+                                           guint64           *failed_at,
+                                           GError           **error);
+/* Like _gpu_transfer_file_read(), for writing. */
+gboolean         _gpu_transfer_file_write (GpuTransferFile   *file,
+                                           guint64            position,
+                                           const guint8      *data,
+                                           gsize              size,
+                                           guint64           *failed_at,
+                                           GError           **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuTransferFile, _gpu_transfer_file_unref)
+
+G_END_DECLS
