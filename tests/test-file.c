@@ -833,6 +833,7 @@ file_open_errors (void)
   g_autoptr (GFile) missing = g_file_new_for_path (path);
   g_autoptr (GFile) remote = g_file_new_for_uri ("sftp://example.org/file");
   g_autoptr (GFile) folder = g_file_new_for_path (g_get_tmp_dir ());
+  g_autoptr (GpuFile) none = g_object_new (GPU_TYPE_FILE, NULL);
   int ends[2];
 
   g_assert_cmpint (pipe (ends), ==, 0);
@@ -848,6 +849,8 @@ file_open_errors (void)
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, path);
   g_assert_null (gpu_file_open (remote, GPU_FILE_FLAGS_READ, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "sftp://example.org/file");
+  g_assert_cmpint (gpu_file_get_size (none, &error), ==, -1);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_file_get_size", "not open");
   g_assert_null (gpu_file_open (folder, GPU_FILE_FLAGS_READ, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, g_get_tmp_dir ());
 }
@@ -861,6 +864,7 @@ file_open_creates (void)
   g_autoptr (GFile) gfile = g_file_new_for_path (path);
   const GpuFileFlags flags = GPU_FILE_FLAGS_READ | GPU_FILE_FLAGS_WRITE;
   struct stat status;
+  int fd;
 
   for (guint i = 0; i < 2; i++)
     {
@@ -870,7 +874,11 @@ file_open_creates (void)
       g_assert_cmpuint (test_get_number (file, "flags"), ==, flags);
       g_assert_cmpint (stat (path, &status), ==, 0);
       g_assert_cmpint (status.st_size, ==, 0);
-      test_assert_ok (g_file_set_contents (path, "text", -1, &error), error);
+      g_assert_cmpint (gpu_file_get_size (file, &error), ==, 0);
+      fd = g_open (path, O_WRONLY | O_CLOEXEC);
+      g_assert_cmpint (write (fd, "text", 4), ==, 4);
+      close (fd);
+      g_assert_cmpint (gpu_file_get_size (file, &error), ==, 4);
     }
 
   g_unlink (path);

@@ -127,21 +127,35 @@ gpu_file_init (GpuFile *file G_GNUC_UNUSED)
 {
 }
 
+static gboolean
+check_open (GpuFile     *file,
+            const char  *function,
+            GError     **error)
+{
+  if (file->core != NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the GpuFile is not open; create it with gpu_file_open() or "
+               "gpu_file_new_for_fd()", function);
+
+  return FALSE;
+}
+
 GpuTransferFile *
 _gpu_file_peek_core (GpuFile     *file,
                      gboolean     read,
                      const char  *function,
                      GError     **error)
 {
-  if (file->core == NULL)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the GpuFile is not open; create it with gpu_file_open() or "
-                 "gpu_file_new_for_fd()", function);
-  else if ((file->flags & (read ? GPU_FILE_FLAGS_READ : GPU_FILE_FLAGS_WRITE)) == 0)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the file is not open for %s",
-                 function, read ? "reading" : "writing");
-  else
+  if (!check_open (file, function, error))
+    return NULL;
+
+  if ((file->flags & (read ? GPU_FILE_FLAGS_READ : GPU_FILE_FLAGS_WRITE)) != 0)
     return file->core;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the file is not open for %s",
+               function, read ? "reading" : "writing");
 
   return NULL;
 }
@@ -336,4 +350,45 @@ gpu_file_new_for_fd (int            fd,
 
   return file_new (copy, mode & O_ACCMODE, (flags & GPU_FILE_FLAGS_DIRECT) != 0
                    || (mode & O_DIRECT) != 0, function, name, error);
+}
+
+/**
+ * gpu_file_get_size:
+ * @file: a #GpuFile
+ * @error: return location for an error
+ *
+ * Gets the current size of the file. It may change at any time, for example if the file is written.
+ *
+ * Returns: the size in bytes, or -1 with an error of the domain %G_IO_ERROR
+ *
+ * Since: 0.1
+ */
+gint64
+gpu_file_get_size (GpuFile  *file,
+                   GError  **error)
+{
+  const char *function = "gpu_file_get_size";
+  struct stat status;
+  off_t size;
+  int code;
+
+  g_return_val_if_fail (GPU_IS_FILE (file), -1);
+
+  if (!check_open (file, function, error))
+    return -1;
+
+  if (fstat (_gpu_transfer_file_get_fd (file->core), &status) == 0)
+    {
+      /* The size of a block device is the position of its end. */
+      size = S_ISBLK (status.st_mode) ? lseek (_gpu_transfer_file_get_fd (file->core), 0, SEEK_END)
+                                      : status.st_size;
+      if (size >= 0)
+        return size;
+    }
+
+  code = errno;
+  g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: %s", function,
+               g_strerror (code));
+
+  return -1;
 }

@@ -23,6 +23,9 @@ GpuFile  *gpu_file_new_for_fd          (int                    fd,
                                         GpuFileFlags           flags,
                                         GError               **error);
 GPU_AVAILABLE_IN_0_1
+gint64    gpu_file_get_size            (GpuFile               *file,
+                                        GError               **error);
+GPU_AVAILABLE_IN_0_1
 gboolean  gpu_stream_read_file         (GpuStream             *stream,
                                         GpuMemory             *destination,
                                         gsize                  offset,

@@ -22,6 +22,9 @@ class _SupportsCudaArray(Protocol):
 class _SupportsDLPack(Protocol):
     def __dlpack__(self) -> object: ...
 
+class _HasFileno(Protocol):
+    def fileno(self) -> int: ...
+
 class _ArrayFlags:
     c_contiguous: bool
     f_contiguous: bool
@@ -50,6 +53,7 @@ _AllocatorLike: TypeAlias = Allocator | Callable[[int], Memory]
 _Source: TypeAlias = Context | Allocator
 _Options: TypeAlias = str | Sequence[str] | None
 _Path: TypeAlias = str | os.PathLike[str]
+_FileLike: TypeAlias = File | Gio.File | _Path | bytes | int | _HasFileno
 _OneKey: TypeAlias = SupportsIndex | slice | EllipsisType | None
 _Key: TypeAlias = _OneKey | str | tuple[_OneKey, ...]
 _Argument: TypeAlias = (Memory | Array | MemoryBlock | Sampler | tuple[Image, Sampler] | Local
@@ -161,6 +165,11 @@ PARAMETERS_OF = {
     "Kernel.*.*args": "_Argument",
     "Kernel.*.stream": "Stream",
     "LoggingAllocator.__new__.output": "_Path | Gio.OutputStream",
+    "File.__new__.file": "_FileLike", "File.__new__.mode": "str",
+    "Array.from_file.file": "_FileLike", "Array.to_file.file": "_FileLike",
+    "Memory.read_file.file": "_FileLike", "Memory.write_file.file": "_FileLike",
+    "Memory.read_file_async.file": "_FileLike", "Memory.write_file_async.file": "_FileLike",
+    "Stream.read_file.file": "_FileLike", "Stream.write_file.file": "_FileLike",
     "Mapping.__getitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.value": "SupportsIndex | _Readable",

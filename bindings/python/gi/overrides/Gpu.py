@@ -53,6 +53,8 @@ from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
                              OutOfMemoryError, ReleasedError, TimedOutError)
+from ._gpumem_file import (ArrayFileMethods, FileMethods, MemoryFileMethods,
+                           StreamFileMethods)
 from ._gpumem_help import ConstructorSignature, name_methods
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
@@ -307,7 +309,7 @@ def _synchronize_at_exit(synchronize, kind):
             raise
 
 
-class Memory(Gpu.Memory, _Attributes):
+class Memory(MemoryFileMethods, Gpu.Memory, _Attributes):
     """Memory of a context. Objects with the same native handle are equal. A with statement releases
     the memory at its end."""
     __setattr__ = _set_attribute
@@ -744,11 +746,18 @@ for _name, _number in numbers():
     setattr(DType, _name, _number)
 
 
-class Array(DeviceArrayMethods, Gpu.Array):
+class Array(DeviceArrayMethods, ArrayFileMethods, Gpu.Array):
     __doc__ = DeviceArrayMethods.__doc__
 
 
 Array = override(Array)
+
+
+class File(FileMethods, Gpu.File):
+    __doc__ = FileMethods.__doc__
+
+
+File = override(File)
 
 
 class Color(ColorMethods, Gpu.Color):
@@ -1327,7 +1336,7 @@ Launch = override(Launch)
 Launch.__signature__ = ConstructorSignature()
 
 
-class Stream(AsyncStream, Gpu.Stream):
+class Stream(AsyncStream, StreamFileMethods, Gpu.Stream):
     """A queue of work. Its methods enqueue work and return at once; the stream keeps references to
     memory and data. asyncio can await a stream, and a with statement waits for it at the end.
     Streams with the same native handle in the same driver context are equal."""

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Files, and the copies between files and memory."""
+
+import contextlib
+import os
+
+from gi.repository import Gio
+
+from ..module import get_introspection_module
+from ._gpumem import is_int, run_interruptible, wait_for
+from ._gpumem_arrays import to_range
+from ._gpumem_async import _or_callback
+from ._gpumem_checks import to_size
+from ._gpumem_ndarray import to_dtype
+
+Gpu = get_introspection_module("Gpu")
+
+_MODES = {"r": Gpu.FileFlags.READ,
+          "r+": Gpu.FileFlags.READ | Gpu.FileFlags.WRITE,
+          "w": Gpu.FileFlags.WRITE | Gpu.FileFlags.CREATE,
+          "w+": Gpu.FileFlags.READ | Gpu.FileFlags.WRITE | Gpu.FileFlags.CREATE}
+
+
+def _to_gfile(file):
+    if isinstance(file, Gio.File):
+        return file
+    try:
+        return Gio.File.new_for_path(os.fsencode(file).decode("utf-8", "surrogateescape"))
+    except TypeError:
+        raise TypeError("a file must be a path, a Gpu.File, a Gio.File, an open file or a "
+                        f"descriptor, not {file!r}") from None
+
+
+def _open(file, mode, direct=False):
+    options = Gpu.FileFlags.DIRECT if direct else Gpu.FileFlags.NONE
+    if hasattr(file, "fileno"):
+        with contextlib.suppress(AttributeError):
+            file.flush()                        # the data that Python has buffered
+        file = file.fileno()
+    if is_int(file):
+        return Gpu.File.new_for_fd(file, options)
+    flags = _MODES.get(mode.replace("b", "") if isinstance(mode, str) else mode)
+    if flags is None:
+        raise ValueError(f"mode must be 'r', 'r+', 'w' or 'w+', not {mode!r}")
+    return Gpu.File.open(_to_gfile(file), flags | options)
+
+
+class FileMethods:
+    """Gpu.File(file, mode="r", direct=False): an open file, for Memory.read_file() and similar
+    methods. The file is a path or a Gio.File, which is opened with the mode "r", "r+", "w" or "w+"
+    of open(); or an open file of Python or a descriptor, which keeps its own mode. All modes are
+    binary. With direct=True, copies bypass the page cache where that is possible."""
+    flags = property(lambda self: self.get_property("flags"))
+    size = property(lambda self: self.get_size(), doc="The current size of the file, in bytes.")
+
+    def __new__(cls, file, mode="r", direct=False):
+        return _open(file, mode, direct)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __repr__(self):
+        names = " and ".join(name for name, flag in (("reading", Gpu.FileFlags.READ),
+                                                     ("writing", Gpu.FileFlags.WRITE))
+                             if self.flags & flag)
+        return f"<Gpu.File for {names or 'nothing'}>"
+
+
+def _to_file(file, mode):
+    return file if isinstance(file, Gpu.File) else _open(file, mode)
+
+
+def _get_range(memory, file, offset, position, size):
+    """Returns the numbers of a copy. By default, a read ends with the file or with the memory."""
+    offset, position = to_size(offset, "offset"), to_size(position, "position")
+    if size is not None:
+        return offset, position, to_size(size, "size")
+    size = max(memory.get_size() - offset, 0)
+    if file is not None:
+        size = min(size, max(file.get_size() - position, 0))
+    return offset, position, size
+
+
+def _run(function, *args):
+    """Calls a blocking function. Ctrl-C cancels it."""
+    cancellable = Gio.Cancellable()
+    try:
+        return run_interruptible(lambda: function(*args, cancellable))
+    except KeyboardInterrupt:
+        cancellable.cancel()
+        raise
+
+
+class MemoryFileMethods:
+    """Methods of Gpu.Memory that copy between the memory and a file. A file is a Gpu.File, or
+    anything that Gpu.File() accepts."""
+
+    def read_file(self, file, offset=0, position=0, size=None, stream=None) -> int:
+        """Copies size bytes from a position of a file to the memory, from offset on, and waits.
+        Without a size, copies to the end of the file or of the memory. Returns the number of bytes.
+        Ctrl-C ends the copy. Raises GLib.Error of the domain Gio.io_error_quark() if the file
+        fails."""
+        file = _to_file(file, "r")
+        offset, position, size = _get_range(self, file, offset, position, size)
+        _run(Gpu.Memory.read_file, self, stream, offset, file, position, size)
+        return size
+
+    def write_file(self, file, offset=0, position=0, size=None, stream=None) -> int:
+        """Copies size bytes of the memory, from offset on, by default all, to a position of a file,
+        and waits. Returns the number of bytes. A path names a file that is created or replaced:
+        pass Gpu.File(path, "r+") to change a part of a file."""
+        file = _to_file(file, "w")
+        offset, position, size = _get_range(self, None, offset, position, size)
+        _run(Gpu.Memory.write_file, self, stream, offset, file, position, size)
+        return size
+
+    @_or_callback("Memory", "read_file_async")
+    async def read_file_async(self, file, offset=0, position=0, size=None, stream=None, *,
+                              progress=None) -> int:
+        """read_file() for asyncio. Use the memory only after the copy has completed.
+        progress(current, total) is called as by Buffer.read_async()."""
+        file = _to_file(file, "r")
+        offset, position, size = _get_range(self, file, offset, position, size)
+        await wait_for(
+            lambda cancellable, callback, report=None: Gpu.Memory.read_file_async(
+                self, stream, offset, file, position, size, cancellable, report, (), callback),
+            self.read_file_finish, progress)
+        return size
+
+    @_or_callback("Memory", "write_file_async")
+    async def write_file_async(self, file, offset=0, position=0, size=None, stream=None, *,
+                               progress=None) -> int:
+        """write_file() for asyncio. Change the memory only after the copy has completed."""
+        file = _to_file(file, "w")
+        offset, position, size = _get_range(self, None, offset, position, size)
+        await wait_for(
+            lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
+                self, stream, offset, file, position, size, cancellable, report, (), callback),
+            self.write_file_finish, progress)
+        return size
+
+
+class StreamFileMethods:
+    """Methods of Gpu.Stream that copy between memory and a file."""
+
+    def read_file(self, destination, file, offset=0, position=0, size=None):
+        """Enqueues a copy from a position of a file to memory: see Memory.read_file()."""
+        file = _to_file(file, "r")
+        memory, start, most = to_range(destination, offset, None, self, "destination")
+        if memory is None:
+            return True
+        size = min(most, max(file.get_size() - position, 0)) if size is None else size
+        return Gpu.Stream.read_file(self, memory, start, file, to_size(position, "position"),
+                                    to_size(size, "size"))
+
+    def write_file(self, source, file, offset=0, position=0, size=None):
+        """Enqueues a copy from memory to a position of a file: see Memory.write_file()."""
+        memory, start, size = to_range(source, offset, size, self, "source")
+        return memory is None or Gpu.Stream.write_file(self, memory, start, _to_file(file, "w"),
+                                                       to_size(position, "position"), size)
+
+
+def _get_count(file, position, item_size):
+    rest = max(file.get_size() - position, 0)
+    if rest % item_size != 0:
+        raise ValueError(f"the {rest} bytes of the file from byte {position} on are not a multiple "
+                         f"of the {item_size} bytes of an element: pass a shape")
+    return rest // item_size
+
+
+class ArrayFileMethods:
+    """Methods of Gpu.Array that copy between an array and a file."""
+
+    @classmethod
+    def from_file(cls, context, file, dtype, shape=None, position=0, stream=None,
+                  allocator=None) -> "Array":
+        """Creates an array with the elements that a file contains from a position on, in C order,
+        as numpy.fromfile() does for the host. Without a shape, the array has one dimension and all
+        elements to the end of the file. Waits."""
+        file, position = _to_file(file, "r"), to_size(position, "position")
+        if shape is None:
+            shape = _get_count(file, position, to_dtype(dtype).get_item_size())
+        array = cls.empty(context, shape, dtype, allocator=allocator, stream=stream)
+        if array.get_size() > 0:
+            array.get_memory().read_file(file, array.get_offset(), position, array.get_size(),
+                                         stream)
+        return array
+
+    def to_file(self, file, position=0, stream=None):
+        """Writes the elements in C order to a file, as numpy.ndarray.tofile() does, and waits. A
+        path names a file that is created or replaced."""
+        file = _to_file(file, "w")
+        array = self
+        if not self.is_contiguous(Gpu.ArrayOrder.C):
+            array = self.copy(order="C", stream=stream)
+        if array.get_size() > 0:
+            array.get_memory().write_file(file, array.get_offset(), position, array.get_size(),
+                                          stream)
+
+

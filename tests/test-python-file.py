@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Files from Python: every kind of file, memory and call gives the bytes that Python itself reads
+from the file, and errors name the argument or the position in the file."""
+
+import asyncio
+import contextlib
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+
+from python_util import equal, main, need_numpy, np, raises
+from gi.repository import Gio, GLib, GObject, Gpu
+
+SIZE = 300_007
+
+
+@contextlib.contextmanager
+def folder():
+    with tempfile.TemporaryDirectory() as name:
+        yield pathlib.Path(name)
+
+
+@contextlib.contextmanager
+def random_file(size=SIZE):
+    """Yields the path of a file and its bytes."""
+    with folder() as path:
+        data = os.urandom(size)
+        (path / "data").write_bytes(data)
+        yield path / "data", data
+
+
+@contextlib.contextmanager
+def io_error(code, *words):
+    try:
+        yield
+    except GLib.Error as error:
+        assert error.matches(Gio.io_error_quark(), code), error
+        for word in words:
+            assert word in error.message, error.message
+    else:
+        raise AssertionError(f"no error {code}")
+
+
+def test_kinds_of_files(fixture):
+    buffer = Gpu.Buffer(fixture.context, SIZE)
+    with random_file() as (path, data), open(path, "rb") as file:
+        for one in (path, str(path), os.fsencode(path), Gio.File.new_for_path(str(path)), file,
+                    file.fileno(), Gpu.File(path), Gpu.File(path, "rb"),
+                    Gpu.File(path, direct=True)):
+            buffer.fill(0)
+            equal(buffer.read_file(one), SIZE)
+            equal(buffer.read(), data)
+        equal(file.tell(), 0)
+
+
+def test_ranges(fixture):
+    buffer = Gpu.Buffer(fixture.context, 1000)
+    with random_file(600) as (path, data):
+        equal(buffer.read_file(path, offset=3, position=100), 500)
+        equal(buffer.read(3, 500), data[100:])
+        equal(buffer.read_file(path, offset=990), 10)
+        equal(buffer.read(990), data[:10])
+        equal(buffer.read_file(path, 5, 7, 11), 11)
+        equal(buffer.read(5, 11), data[7:18])
+        equal(buffer.read_file(path, position=600), 0)
+        equal(buffer.read_file(path, position=700), 0)
+        with io_error(Gio.IOErrorEnum.PARTIAL_INPUT, "ends at byte 600",
+                    "byte 601", str(path)):
+            buffer.read_file(path, size=601)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "Memory.read_file", "1001"):
+            buffer.read_file(path, size=1001)
+        with raises(TypeError, "position"):
+            buffer.read_file(path, position=1.5)
+        with raises(OverflowError, "offset", "-1"):
+            buffer.read_file(path, offset=-1)
+
+
+def test_write(fixture):
+    data = os.urandom(SIZE)
+    buffer = Gpu.Buffer(fixture.context, data)
+    with folder() as path:
+        equal(buffer.write_file(path / "new"), SIZE)
+        equal((path / "new").read_bytes(), data)
+        equal(buffer.write_file(path / "new", offset=10, size=20), 20)
+        equal((path / "new").read_bytes(), data[10:30])
+        buffer.write_file(Gpu.File(path / "new", "r+"), 0, 15, 3)
+        equal((path / "new").read_bytes(), data[10:25] + data[:3] + data[28:30])
+        with open(path / "text", "wb") as file:
+            file.write(b"head")
+            buffer.write_file(file, position=4, size=5)
+        equal((path / "text").read_bytes(), b"head" + data[:5])
+
+
+def test_errors(fixture):
+    buffer = Gpu.Buffer(fixture.context, 10)
+    with folder() as path:
+        with io_error(Gio.IOErrorEnum.NOT_FOUND, "missing"):
+            buffer.read_file(path / "missing")
+        with raises(ValueError, "'x'"):
+            Gpu.File(path / "new", "x")
+        with raises(TypeError, "a path", "1.5"):
+            buffer.read_file(1.5)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "descriptor 1000000"):
+            buffer.read_file(1000000)
+        with raises(Gpu.Error.INVALID_ARGUMENT, str(path)):
+            buffer.read_file(path)
+        (path / "data").write_bytes(b"1234567890")
+        with raises(Gpu.Error.INVALID_ARGUMENT, "Memory.write_file", "not open for writing"):
+            buffer.write_file(Gpu.File(path / "data"))
+        with open(path / "data", "ab") as file:
+            with raises(Gpu.Error.INVALID_ARGUMENT, "appending"):
+                buffer.write_file(file)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "File.get_size", "File.open"):
+            GObject.new(Gpu.File).get_size()
+
+
+def test_file(fixture):
+    with random_file(123) as (path, data):
+        file = Gpu.File(path)
+        equal((file.size, file.flags, repr(file)),
+              (123, Gpu.FileFlags.READ, "<Gpu.File for reading>"))
+        equal(repr(Gpu.File(path, "r+")), "<Gpu.File for reading and writing>")
+
+
+def test_stream(fixture):
+    stream = fixture.context.default_stream
+    buffer = Gpu.Buffer(fixture.context, SIZE)
+    copy = Gpu.Buffer(fixture.context, SIZE)
+    with random_file() as (path, data):
+        stream.read_file(buffer, path)
+        stream.write_file(buffer, path.with_name("copy"))
+        stream.read_file(copy, path.with_name("copy"), 5, 7, 100)
+        stream.synchronize()
+        equal(path.with_name("copy").read_bytes(), data)
+        equal(copy.read(5, 100), data[7:107])
+
+
+def test_arrays(fixture):
+    need_numpy()
+    context = fixture.context
+    numbers = np.random.default_rng(1).integers(0, 1 << 30, (50, 70), "i4")
+    with folder() as path:
+        array = Gpu.Array.from_numpy(context, numbers)
+        for view, expected in ((array, numbers), (array.T, numbers.T),
+                               (array[3:40:2, ::3], numbers[3:40:2, ::3]),
+                               (array[7:9], numbers[7:9]), (array[:0], numbers[:0])):
+            view.to_file(path / "numbers")
+            equal((path / "numbers").read_bytes(), expected.tobytes())
+        numbers.tofile(path / "numbers")
+        read = Gpu.Array.from_file(context, path / "numbers", "i4")
+        assert np.array_equal(read.to_numpy(), numbers.ravel())
+        read = Gpu.Array.from_file(context, path / "numbers", "i4", (10, 70), 280)
+        assert np.array_equal(read.to_numpy(), numbers[1:11])
+        with raises(ValueError, "3 bytes", "element"):
+            (path / "numbers").write_bytes(b"123")
+            Gpu.Array.from_file(context, path / "numbers", "i4")
+
+
+def test_asyncio(fixture):
+    buffer = Gpu.Buffer(fixture.context, SIZE)
+    reports = []
+
+    async def run(path):
+        equal(await buffer.read_file_async(path, progress=lambda *numbers: reports.append(numbers)),
+              SIZE)
+        await buffer.write_file_async(path.with_name("copy"))
+        with io_error(Gio.IOErrorEnum.PARTIAL_INPUT, "ends at byte"):
+            await buffer.read_file_async(path, position=1, size=SIZE)
+
+    with random_file() as (path, data):
+        asyncio.run(run(path))
+        equal(path.with_name("copy").read_bytes(), data)
+        equal(reports[-1], (SIZE, SIZE))
+
+
+def test_main_loop(fixture):
+    buffer = Gpu.Buffer(fixture.context, SIZE)
+    loop = GLib.MainLoop()
+    results = []
+
+    def done(memory, result):
+        results.append(memory.read_file_finish(result))
+        loop.quit()
+
+    with random_file() as (path, data):
+        buffer.read_file_async(None, 0, Gpu.File(path), 0, SIZE, None, None, (), done)
+        loop.run()
+        equal((results, buffer.read()), ([True], data))
+
+
+def test_threads(fixture):
+    buffer = Gpu.Buffer(fixture.context, SIZE)
+    part = SIZE // 4
+    with random_file(part * 4) as (path, data):
+        file = Gpu.File(path)
+        threads = [threading.Thread(target=buffer.read_file, args=(file, i * part, i * part, part))
+                   for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        equal(buffer.read(0, part * 4), data)
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
