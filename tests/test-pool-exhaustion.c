@@ -255,7 +255,7 @@ bins_full (TestFixture *fixture)
 
 #define N_STEPS   4000
 #define LEAST     (1024 * MIB)      /* with less live memory, chunks are relatively large */
-#define MOST      (16000 * MIB)
+#define MOST      (4000 * MIB)
 #define MAX_LIVES 64                /* of the largest size */
 
 /* A random sequence of allocations and frees. If there is room, 73 of 100 steps allocate a random
