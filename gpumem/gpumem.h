@@ -38,6 +38,8 @@
 #include <gpumem/command/gpu-staging.h>
 #include <gpumem/command/gpu-mapping.h>
 #include <gpumem/io/gpu-file.h>
+#include <gpumem/io/gpu-input-stream.h>
+#include <gpumem/io/gpu-output-stream.h>
 #include <gpumem/format/gpu-dtype.h>
 #include <gpumem/array/gpu-array.h>
 #include <gpumem/stream/gpu-event.h>

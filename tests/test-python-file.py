@@ -4,6 +4,7 @@ from the file, and errors name the argument or the position in the file."""
 
 import asyncio
 import contextlib
+import gzip
 import os
 import pathlib
 import sys
@@ -14,6 +15,7 @@ from python_util import equal, main, need_numpy, np, raises
 from gi.repository import Gio, GLib, GObject, Gpu
 
 SIZE = 300_007
+GZIP = Gio.ZlibCompressorFormat.GZIP
 
 
 @contextlib.contextmanager
@@ -188,6 +190,24 @@ def test_main_loop(fixture):
         buffer.read_file_async(None, 0, Gpu.File(path), 0, SIZE, None, None, (), done)
         loop.run()
         equal((results, buffer.read()), ([True], data))
+
+
+def test_gio_streams(fixture):
+    data = bytes(SIZE // 2) + os.urandom(SIZE - SIZE // 2)
+    buffer, copy = fixture.buffer(data), fixture.buffer(bytes(SIZE))
+    small = Gio.MemoryOutputStream.new_resizable()
+    packer = Gio.ConverterOutputStream.new(small, Gio.ZlibCompressor.new(GZIP, 1))
+    packer.splice(Gpu.InputStream(buffer), Gio.OutputStreamSpliceFlags.CLOSE_TARGET)
+    packed = small.steal_as_bytes()
+    assert packed.get_size() < SIZE
+    equal(gzip.decompress(packed.get_data()), data)
+    unpacker = Gio.ConverterInputStream.new(Gio.MemoryInputStream.new_from_bytes(packed),
+                                            Gio.ZlibDecompressor.new(GZIP))
+    Gpu.OutputStream(copy).splice(unpacker, Gio.OutputStreamSpliceFlags.CLOSE_TARGET)
+    equal(copy.read(), data)
+    equal(Gpu.InputStream(buffer, 5, 10).read_bytes(100).get_data(), data[5:15])
+    with raises(Gpu.Error.INVALID_ARGUMENT, "InputStream", str(SIZE + 1)):
+        Gpu.InputStream(buffer, 0, SIZE + 1)
 
 
 def test_threads(fixture):

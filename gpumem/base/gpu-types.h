@@ -51,5 +51,7 @@ typedef struct _GpuColor       GpuColor;
 typedef struct _GpuDType       GpuDType;
 typedef struct _GpuArray       GpuArray;
 typedef struct _GpuFile        GpuFile;
+typedef struct _GpuInputStream GpuInputStream;
+typedef struct _GpuOutputStream GpuOutputStream;
 
 G_END_DECLS

@@ -53,8 +53,8 @@ from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
                              OutOfMemoryError, ReleasedError, TimedOutError)
-from ._gpumem_file import (ArrayFileMethods, FileMethods, MemoryFileMethods,
-                           StreamFileMethods)
+from ._gpumem_file import (ArrayFileMethods, FileMethods, InputStreamMethods, MemoryFileMethods,
+                           OutputStreamMethods, StreamFileMethods)
 from ._gpumem_help import ConstructorSignature, name_methods
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
@@ -758,6 +758,20 @@ class File(FileMethods, Gpu.File):
 
 
 File = override(File)
+
+
+class InputStream(InputStreamMethods, Gpu.InputStream):
+    __doc__ = InputStreamMethods.__doc__
+
+
+InputStream = override(InputStream)
+
+
+class OutputStream(OutputStreamMethods, Gpu.OutputStream):
+    __doc__ = OutputStreamMethods.__doc__
+
+
+OutputStream = override(OutputStream)
 
 
 class Color(ColorMethods, Gpu.Color):

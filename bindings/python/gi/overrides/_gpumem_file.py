@@ -140,6 +140,30 @@ class MemoryFileMethods:
         return size
 
 
+class InputStreamMethods:
+    """Gpu.InputStream(memory, offset=0, size=None, stream=None): a Gio.InputStream that reads a
+    range of memory, by default to its end, for sockets, converters and files of Gio."""
+
+    def __new__(cls, memory, offset=0, size=None, stream=None):
+        memory, offset, size = to_range(memory, offset, size)
+        return Gpu.InputStream.new(memory, stream, offset, size)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+class OutputStreamMethods:
+    """Gpu.OutputStream(memory, offset=0, size=None, stream=None): a Gio.OutputStream that writes a
+    range of memory. The memory has all bytes after flush() or close()."""
+
+    def __new__(cls, memory, offset=0, size=None, stream=None):
+        memory, offset, size = to_range(memory, offset, size)
+        return Gpu.OutputStream.new(memory, stream, offset, size)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
 class StreamFileMethods:
     """Methods of Gpu.Stream that copy between memory and a file."""
 

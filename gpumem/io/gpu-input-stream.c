@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/io/gpu-input-stream.h"
+#include "gpumem/io/gpu-stream-chunks-private.h"
+
+/**
+ * SECTION:gpu-input-stream
+ * @title: GpuInputStream
+ * @short_description: memory as a GInputStream
+ * @see_also: #GpuOutputStream, #GpuFile
+ */
+
+/**
+ * GpuInputStream:
+ *
+ * A #GInputStream that reads a range of memory, for example to send it through a socket, or to
+ * compress it with a #GConverterInputStream.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GInputStream) input = gpu_input_stream_new (GPU_MEMORY (buffer), NULL, 0, size,
+ *                                                        &error);
+ *
+ * g_output_stream_splice_async (output, input, G_OUTPUT_STREAM_SPLICE_CLOSE_SOURCE,
+ *                               G_PRIORITY_DEFAULT, NULL, done, NULL);
+ * ]|
+ *
+ * The stream copies the next chunks of at most 512 KiB to page-locked memory while the program uses
+ * the current chunk. These copies are operations of a #GpuStream, after the work that is submitted
+ * to it before the first read. Do not change the range while it is read: the program may get the
+ * earlier or the later bytes.
+ *
+ * The asynchronous functions of #GInputStream never block the main loop. #GpuInputStream implements
+ * #GSeekable; positions are relative to the begin of the range. A stream is used by one thread at a
+ * time. If a copy fails, the read fails with its error and does not change the position, so that
+ * the program may read again.
+ *
+ * Since: 0.1
+ */
+struct _GpuInputStream
+{
+  GInputStream    parent_instance;
+  GpuStreamChunks chunks;
+  gsize           loaded[GPU_STREAM_CHUNKS]; /* number of the chunk in each place plus 1, or 0 */
+};
+
+static void gpu_input_stream_seekable_iface_init (GSeekableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuInputStream, gpu_input_stream, G_TYPE_INPUT_STREAM,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_SEEKABLE,
+                                                      gpu_input_stream_seekable_iface_init))
+
+static const char function[] = "gpu_input_stream_new";
+
+static void
+gpu_input_stream_finalize (GObject *object)
+{
+  _gpu_stream_chunks_clear (&GPU_INPUT_STREAM (object)->chunks);
+  G_OBJECT_CLASS (gpu_input_stream_parent_class)->finalize (object);
+}
+
+static gsize
+get_chunk_size (GpuStreamChunks *chunks,
+                gsize            chunk)
+{
+  return MIN (chunks->chunk_size, chunks->size - chunk * chunks->chunk_size);
+}
+
+static gboolean
+load (GpuInputStream  *input,
+      gsize            chunk,
+      GError         **error)
+{
+  GpuStreamChunks *chunks = &input->chunks;
+  guint place = chunk % GPU_STREAM_CHUNKS;
+
+  if (input->loaded[place] == chunk + 1)
+    return TRUE;
+
+  input->loaded[place] = 0;
+
+  if (!_gpu_stream_chunks_copy (chunks, place, chunk * chunks->chunk_size,
+                                get_chunk_size (chunks, chunk), FALSE, "gpu_input_stream", error))
+    return FALSE;
+
+  input->loaded[place] = chunk + 1;
+
+  return TRUE;
+}
+
+/* Loads @chunk and waits for it. Begins to load the next chunks; if that fails, the read of such a
+ * chunk tries again. */
+static gboolean
+load_and_wait (GpuInputStream  *input,
+               gsize            chunk,
+               GCancellable    *cancellable,
+               GError         **error)
+{
+  GpuStreamChunks *chunks = &input->chunks;
+  guint place = chunk % GPU_STREAM_CHUNKS;
+  gsize n_chunks = (chunks->size - 1) / chunks->chunk_size + 1;
+
+  if (!load (input, chunk, error))
+    return FALSE;
+
+  for (gsize next = chunk + 1; next < MIN (chunk + GPU_STREAM_CHUNKS, n_chunks); next++)
+    {
+      if (!load (input, next, NULL))
+        break;
+    }
+
+  if (_gpu_stream_chunks_wait (chunks, place, cancellable, "gpu_input_stream", error))
+    return TRUE;
+
+  if (!g_cancellable_is_cancelled (cancellable))
+    input->loaded[place] = 0;
+
+  return FALSE;
+}
+
+static gssize
+gpu_input_stream_read (GInputStream  *base,
+                       void          *buffer,
+                       gsize          count,
+                       GCancellable  *cancellable,
+                       GError       **error)
+{
+  GpuInputStream *input = GPU_INPUT_STREAM (base);
+  GpuStreamChunks *chunks = &input->chunks;
+  gsize chunk;
+  gsize begin;
+
+  if (!_gpu_stream_chunks_check (chunks, function, error))
+    return -1;
+
+  if (chunks->position == chunks->size)
+    return 0;
+
+  chunk = chunks->position / chunks->chunk_size;
+  begin = chunks->position % chunks->chunk_size;
+
+  if (!load_and_wait (input, chunk, cancellable, error))
+    return -1;
+
+  count = MIN (count, get_chunk_size (chunks, chunk) - begin);
+  memcpy (buffer, _gpu_stream_chunks_get_data (chunks, chunk % GPU_STREAM_CHUNKS) + begin, count);
+  chunks->position += count;
+
+  return (gssize) count;
+}
+
+static gssize
+gpu_input_stream_skip (GInputStream  *base,
+                       gsize          count,
+                       GCancellable  *cancellable G_GNUC_UNUSED,
+                       GError       **error)
+{
+  GpuStreamChunks *chunks = &GPU_INPUT_STREAM (base)->chunks;
+
+  if (!_gpu_stream_chunks_check (chunks, function, error))
+    return -1;
+
+  count = MIN (count, chunks->size - chunks->position);
+  chunks->position += count;
+
+  return (gssize) count;
+}
+
+static void
+gpu_input_stream_class_init (GpuInputStreamClass *class)
+{
+  GInputStreamClass *stream_class = G_INPUT_STREAM_CLASS (class);
+
+  G_OBJECT_CLASS (class)->finalize = gpu_input_stream_finalize;
+  stream_class->read_fn = gpu_input_stream_read;
+  stream_class->skip = gpu_input_stream_skip;
+}
+
+static void
+gpu_input_stream_init (GpuInputStream *input G_GNUC_UNUSED)
+{
+}
+
+static goffset
+gpu_input_stream_tell (GSeekable *seekable)
+{
+  return (goffset) GPU_INPUT_STREAM (seekable)->chunks.position;
+}
+
+static gboolean
+gpu_input_stream_seek (GSeekable     *seekable,
+                       goffset        offset,
+                       GSeekType      type,
+                       GCancellable  *cancellable G_GNUC_UNUSED,
+                       GError       **error)
+{
+  GpuStreamChunks *chunks = &GPU_INPUT_STREAM (seekable)->chunks;
+  gboolean success;
+
+  if (!_gpu_stream_chunks_check (chunks, function, error)
+      || !g_input_stream_set_pending (G_INPUT_STREAM (seekable), error))
+    return FALSE;
+
+  success = _gpu_stream_chunks_seek (chunks, offset, type, &chunks->position, error);
+  g_input_stream_clear_pending (G_INPUT_STREAM (seekable));
+
+  return success;
+}
+
+static void
+gpu_input_stream_seekable_iface_init (GSeekableIface *iface)
+{
+  _gpu_stream_chunks_init_seekable (iface);
+  iface->tell = gpu_input_stream_tell;
+  iface->seek = gpu_input_stream_seek;
+}
+
+/**
+ * gpu_input_stream_new: (constructor)
+ * @memory: linear memory
+ * @stream: (nullable): the stream to copy on, %NULL for the default stream
+ * @offset: offset of the range in @memory, in bytes
+ * @size: the number of bytes to read
+ * @error: return location for an error
+ *
+ * Creates a stream that reads a range of @memory. Allocates page-locked memory for four chunks, at
+ * most 2 MiB. The stream holds a reference to @memory. Does not read anything before the first read
+ * of the stream (OpenCL: clEnqueueCopyBuffer; CUDA: cuMemcpyDtoHAsync).
+ *
+ * Returns: (transfer full) (type Gpu.InputStream): the stream, or %NULL with
+ *   %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the flags of the memory deny reads
+ *   by the host or @stream belongs to another context; %GPU_ERROR_RELEASED; or
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY
+ *
+ * Since: 0.1
+ */
+GInputStream *
+gpu_input_stream_new (GpuMemory  *memory,
+                      GpuStream  *stream,
+                      gsize       offset,
+                      gsize       size,
+                      GError    **error)
+{
+  g_autoptr (GpuInputStream) input = NULL;
+
+  g_return_val_if_fail (_gpu_is_memory (memory), NULL);
+
+  input = g_object_new (GPU_TYPE_INPUT_STREAM, NULL);
+
+  if (!_gpu_stream_chunks_init (&input->chunks, memory, stream, offset, size, FALSE, function,
+                                error))
+    return NULL;
+
+  return G_INPUT_STREAM (g_steal_pointer (&input));
+}

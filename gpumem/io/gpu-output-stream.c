@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/io/gpu-output-stream.h"
+#include "gpumem/io/gpu-stream-chunks-private.h"
+
+/**
+ * SECTION:gpu-output-stream
+ * @title: GpuOutputStream
+ * @short_description: memory as a GOutputStream
+ * @see_also: #GpuInputStream, #GpuFile
+ */
+
+/**
+ * GpuOutputStream:
+ *
+ * A #GOutputStream that writes a range of memory, for example with the data of a socket, or of a
+ * #GConverterInputStream that decompresses.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GOutputStream) output = gpu_output_stream_new (GPU_MEMORY (buffer), NULL, 0, size,
+ *                                                           &error);
+ *
+ * g_output_stream_splice_async (output, input, G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET,
+ *                               G_PRIORITY_DEFAULT, NULL, done, NULL);
+ * ]|
+ *
+ * The stream collects the written bytes in page-locked memory. Whenever it has 512 KiB, it submits
+ * a copy of them to a #GpuStream, while the program writes the next bytes. g_output_stream_flush()
+ * and g_output_stream_close() submit the remaining bytes and wait until the memory has all bytes.
+ * Use the memory after one of them. An error of a copy is reported by a later write, or by these
+ * functions.
+ *
+ * The asynchronous functions of #GOutputStream never block the main loop. #GpuOutputStream
+ * implements #GSeekable; positions are relative to the begin of the range. A write at the end of
+ * the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a time. If the
+ * program drops the stream without closing it, the bytes that are not submitted yet are lost.
+ *
+ * Since: 0.1
+ */
+struct _GpuOutputStream
+{
+  GOutputStream   parent_instance;
+  GpuStreamChunks chunks;
+  guint           place;            /* the place of the bytes that are not submitted */
+  gsize           begin;            /* of these bytes, within the range */
+  gsize           filled;           /* number of these bytes */
+};
+
+static void gpu_output_stream_seekable_iface_init (GSeekableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuOutputStream, gpu_output_stream, G_TYPE_OUTPUT_STREAM,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_SEEKABLE,
+                                                      gpu_output_stream_seekable_iface_init))
+
+static const char function[] = "gpu_output_stream_new";
+
+static void
+gpu_output_stream_finalize (GObject *object)
+{
+  _gpu_stream_chunks_clear (&GPU_OUTPUT_STREAM (object)->chunks);
+  G_OBJECT_CLASS (gpu_output_stream_parent_class)->finalize (object);
+}
+
+/* On failure, the bytes remain to be submitted. */
+static gboolean
+submit (GpuOutputStream  *output,
+        GError          **error)
+{
+  if (output->filled == 0)
+    return TRUE;
+
+  if (!_gpu_stream_chunks_copy (&output->chunks, output->place, output->begin, output->filled, TRUE,
+                                "gpu_output_stream", error))
+    return FALSE;
+
+  output->place = (output->place + 1) % GPU_STREAM_CHUNKS;
+  output->filled = 0;
+
+  return TRUE;
+}
+
+static gssize
+gpu_output_stream_write (GOutputStream  *base,
+                         const void     *buffer,
+                         gsize           count,
+                         GCancellable   *cancellable,
+                         GError        **error)
+{
+  GpuOutputStream *output = GPU_OUTPUT_STREAM (base);
+  GpuStreamChunks *chunks = &output->chunks;
+
+  if (!_gpu_stream_chunks_check (chunks, function, error)
+      || (output->filled == chunks->chunk_size && !submit (output, error)))
+    return -1;
+
+  if (chunks->position == chunks->size)
+    {
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
+                   "the stream has no place behind its %" G_GSIZE_FORMAT " bytes", chunks->size);
+      return -1;
+    }
+
+  /* The bytes that were in this place before may still be copied. */
+  if (output->filled == 0
+      && !_gpu_stream_chunks_wait (chunks, output->place, cancellable, "gpu_output_stream", error))
+    return -1;
+
+  if (output->filled == 0)
+    output->begin = chunks->position;
+
+  count = MIN (count, MIN (chunks->chunk_size - output->filled, chunks->size - chunks->position));
+  memcpy (_gpu_stream_chunks_get_data (chunks, output->place) + output->filled, buffer, count);
+  output->filled += count;
+  chunks->position += count;
+
+  /* If this fails, the next call reports the error. */
+  if (output->filled == chunks->chunk_size)
+    submit (output, NULL);
+
+  return (gssize) count;
+}
+
+/* Waits for all copies, even if one fails, and reports the first error. */
+static gboolean
+gpu_output_stream_flush (GOutputStream  *base,
+                         GCancellable   *cancellable,
+                         GError        **error)
+{
+  GpuOutputStream *output = GPU_OUTPUT_STREAM (base);
+  GError *first = NULL;
+
+  if (!_gpu_stream_chunks_check (&output->chunks, function, error))
+    return FALSE;
+
+  submit (output, &first);
+
+  for (guint i = 0; i < GPU_STREAM_CHUNKS; i++)
+    _gpu_stream_chunks_wait (&output->chunks, (output->place + i) % GPU_STREAM_CHUNKS, cancellable,
+                             "gpu_output_stream", first == NULL ? &first : NULL);
+
+  if (first != NULL)
+    g_propagate_error (error, first);
+
+  return first == NULL;
+}
+
+static void
+gpu_output_stream_class_init (GpuOutputStreamClass *class)
+{
+  GOutputStreamClass *stream_class = G_OUTPUT_STREAM_CLASS (class);
+
+  G_OBJECT_CLASS (class)->finalize = gpu_output_stream_finalize;
+  stream_class->write_fn = gpu_output_stream_write;
+  stream_class->flush = gpu_output_stream_flush;
+}
+
+static void
+gpu_output_stream_init (GpuOutputStream *output G_GNUC_UNUSED)
+{
+}
+
+static goffset
+gpu_output_stream_tell (GSeekable *seekable)
+{
+  return (goffset) GPU_OUTPUT_STREAM (seekable)->chunks.position;
+}
+
+static gboolean
+gpu_output_stream_seek (GSeekable     *seekable,
+                        goffset        offset,
+                        GSeekType      type,
+                        GCancellable  *cancellable G_GNUC_UNUSED,
+                        GError       **error)
+{
+  GpuOutputStream *output = GPU_OUTPUT_STREAM (seekable);
+  gboolean success;
+
+  if (!_gpu_stream_chunks_check (&output->chunks, function, error)
+      || !g_output_stream_set_pending (G_OUTPUT_STREAM (seekable), error))
+    return FALSE;
+
+  success = submit (output, error)
+            && _gpu_stream_chunks_seek (&output->chunks, offset, type, &output->chunks.position,
+                                        error);
+  g_output_stream_clear_pending (G_OUTPUT_STREAM (seekable));
+
+  return success;
+}
+
+static void
+gpu_output_stream_seekable_iface_init (GSeekableIface *iface)
+{
+  _gpu_stream_chunks_init_seekable (iface);
+  iface->tell = gpu_output_stream_tell;
+  iface->seek = gpu_output_stream_seek;
+}
+
+/**
+ * gpu_output_stream_new: (constructor)
+ * @memory: linear memory
+ * @stream: (nullable): the stream to copy on, %NULL for the default stream
+ * @offset: offset of the range in @memory, in bytes
+ * @size: the number of bytes that can be written
+ * @error: return location for an error
+ *
+ * Creates a stream that writes a range of @memory (OpenCL: clEnqueueCopyBuffer; CUDA:
+ * cuMemcpyHtoDAsync). Allocates page-locked memory for four chunks, at most 2 MiB. The stream holds
+ * a reference to @memory.
+ *
+ * Returns: (transfer full) (type Gpu.OutputStream): the stream, or %NULL with
+ *   %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the flags of the memory deny
+ *   writes by the host or @stream belongs to another context; %GPU_ERROR_RELEASED; or
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY
+ *
+ * Since: 0.1
+ */
+GOutputStream *
+gpu_output_stream_new (GpuMemory  *memory,
+                       GpuStream  *stream,
+                       gsize       offset,
+                       gsize       size,
+                       GError    **error)
+{
+  g_autoptr (GpuOutputStream) output = NULL;
+
+  g_return_val_if_fail (_gpu_is_memory (memory), NULL);
+
+  output = g_object_new (GPU_TYPE_OUTPUT_STREAM, NULL);
+
+  if (!_gpu_stream_chunks_init (&output->chunks, memory, stream, offset, size, TRUE, function,
+                                error))
+    return NULL;
+
+  return G_OUTPUT_STREAM (g_steal_pointer (&output));
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The common part of GpuInputStream and GpuOutputStream: a range of memory, and chunks of it in
+ * page-locked memory of the host. */
+#pragma once
+
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/stream/gpu-submission-private.h"
+
+G_BEGIN_DECLS
+
+#define GPU_STREAM_CHUNKS 4
+
+typedef struct
+{
+  GpuMemory     *memory;            /* NULL in an object that no constructor of its class made */
+  GpuTimeline   *timeline;
+  GpuHostMemory *host;              /* the places of the chunks */
+  gsize          offset;            /* of the range in the memory, in bytes */
+  gsize          size;              /* of the range */
+  gsize          chunk_size;
+  gsize          position;          /* within the range */
+  guint64        pending[GPU_STREAM_CHUNKS]; /* point of the last copy of each place, or 0 */
+} GpuStreamChunks;
+
+gboolean _gpu_stream_chunks_init     (GpuStreamChunks  *chunks,
+                                      GpuMemory        *memory,
+                                      GpuStream        *stream,
+                                      gsize             offset,
+                                      gsize             size,
+                                      gboolean          write,
+                                      const char       *function,
+                                      GError          **error);
+void     _gpu_stream_chunks_clear    (GpuStreamChunks  *chunks);
+/* Returns FALSE with an error if @chunks are not initialized. */
+gboolean _gpu_stream_chunks_check    (GpuStreamChunks  *chunks,
+                                      const char       *function,
+                                      GError          **error);
+guint8  *_gpu_stream_chunks_get_data (GpuStreamChunks  *chunks,
+                                      guint             place);
+/* Submits a copy between the range, at @begin, and @place. */
+gboolean _gpu_stream_chunks_copy     (GpuStreamChunks  *chunks,
+                                      guint             place,
+                                      gsize             begin,
+                                      gsize             size,
+                                      gboolean          write,
+                                      const char       *function,
+                                      GError          **error);
+/* Waits until the last copy of @place has completed, and reports its failure once. */
+gboolean _gpu_stream_chunks_wait     (GpuStreamChunks  *chunks,
+                                      guint             place,
+                                      GCancellable     *cancellable,
+                                      const char       *function,
+                                      GError          **error);
+/* Computes the new position for g_seekable_seek(). */
+gboolean _gpu_stream_chunks_seek     (GpuStreamChunks  *chunks,
+                                      goffset           offset,
+                                      GSeekType         type,
+                                      gsize            *position,
+                                      GError          **error);
+/* Sets the functions that do not depend on the class. */
+void     _gpu_stream_chunks_init_seekable (GSeekableIface *iface);
+
+G_END_DECLS

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/io/gpu-stream-chunks-private.h"
+#include "gpumem/memory/gpu-host-memory-private.h"
+
+/* Large enough for the speed of the link, small enough for the caches of the CPU, in bytes */
+#define MAX_CHUNK_SIZE ((gsize) 512 * 1024)
+
+gboolean
+_gpu_stream_chunks_init (GpuStreamChunks  *chunks,
+                         GpuMemory        *memory,
+                         GpuStream        *stream,
+                         gsize             offset,
+                         gsize             size,
+                         gboolean          write,
+                         const char       *function,
+                         GError          **error)
+{
+  GpuTimeline *timeline = _gpu_memory_peek_timeline (memory, stream, function, NULL, error);
+
+  if (timeline == NULL || !_gpu_memory_check (memory, function, error)
+      || !_gpu_memory_check_range (memory, function, write ? "destination" : "source", offset, size,
+                                   error)
+      || !_gpu_memory_check_host (memory, function, write, error))
+    return FALSE;
+
+  chunks->chunk_size = CLAMP (size, 1, MAX_CHUNK_SIZE);
+  chunks->host = gpu_host_memory_new (memory->context, GPU_HOST_MEMORY_FLAGS_NONE,
+                                      chunks->chunk_size * GPU_STREAM_CHUNKS, error);
+
+  if (chunks->host == NULL)
+    return FALSE;
+
+  chunks->memory = g_object_ref (memory);
+  chunks->timeline = _gpu_timeline_ref (timeline);
+  _gpu_timeline_use (timeline);
+  chunks->offset = offset;
+  chunks->size = size;
+
+  return TRUE;
+}
+
+/* Copies in flight hold references to both memory objects. */
+void
+_gpu_stream_chunks_clear (GpuStreamChunks *chunks)
+{
+  if (chunks->timeline != NULL)
+    {
+      _gpu_timeline_unuse (chunks->timeline);
+      g_clear_pointer (&chunks->timeline, _gpu_timeline_unref);
+    }
+
+  g_clear_object (&chunks->host);
+  g_clear_object (&chunks->memory);
+}
+
+gboolean
+_gpu_stream_chunks_check (GpuStreamChunks  *chunks,
+                          const char       *function,
+                          GError          **error)
+{
+  if (chunks->memory != NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "the stream has no memory; create it with %s()", function);
+
+  return FALSE;
+}
+
+guint8 *
+_gpu_stream_chunks_get_data (GpuStreamChunks *chunks,
+                             guint            place)
+{
+  return (guint8 *) chunks->host->data + place * chunks->chunk_size;
+}
+
+gboolean
+_gpu_stream_chunks_copy (GpuStreamChunks  *chunks,
+                         guint             place,
+                         gsize             begin,
+                         gsize             size,
+                         gboolean          write,
+                         const char       *function,
+                         GError          **error)
+{
+  GpuMemory *host = GPU_MEMORY (chunks->host);
+  gsize host_offset = place * chunks->chunk_size;
+  gsize offset = chunks->offset + begin;
+  gboolean success = write
+                     ? _gpu_timeline_copy (chunks->timeline, function, chunks->memory, offset, host,
+                                           host_offset, size, NULL, error)
+                     : _gpu_timeline_copy (chunks->timeline, function, host, host_offset,
+                                           chunks->memory, offset, size, NULL, error);
+
+  if (success)
+    chunks->pending[place] = _gpu_timeline_get_submitted (chunks->timeline);
+
+  return success;
+}
+
+gboolean
+_gpu_stream_chunks_wait (GpuStreamChunks  *chunks,
+                         guint             place,
+                         GCancellable     *cancellable,
+                         const char       *function,
+                         GError          **error)
+{
+  guint64 seq = chunks->pending[place];
+
+  if (seq == 0)
+    return TRUE;
+
+  if (!_gpu_timeline_wait_until (chunks->timeline, seq, -1, cancellable, error))
+    {
+      if (!g_cancellable_is_cancelled (cancellable))
+        chunks->pending[place] = 0;
+      g_prefix_error (error, "%s: ", function);
+      return FALSE;
+    }
+
+  chunks->pending[place] = 0;
+
+  return TRUE;
+}
+
+gboolean
+_gpu_stream_chunks_seek (GpuStreamChunks  *chunks,
+                         goffset           offset,
+                         GSeekType         type,
+                         gsize            *position,
+                         GError          **error)
+{
+  gsize base = type == G_SEEK_CUR ? chunks->position : type == G_SEEK_END ? chunks->size : 0;
+
+  if (offset < 0 ? (guint64) -(offset + 1) >= base : (guint64) offset > chunks->size - base)
+    {
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
+                   "cannot seek by %" G_GOFFSET_FORMAT " bytes from byte %" G_GSIZE_FORMAT
+                   " of %" G_GSIZE_FORMAT, offset, base, chunks->size);
+      return FALSE;
+    }
+
+  *position = base + (gsize) offset;
+
+  return TRUE;
+}
+
+static gboolean
+return_true (GSeekable *seekable G_GNUC_UNUSED)
+{
+  return TRUE;
+}
+
+static gboolean
+return_false (GSeekable *seekable G_GNUC_UNUSED)
+{
+  return FALSE;
+}
+
+static gboolean
+refuse_truncate (GSeekable     *seekable,
+                 goffset        offset G_GNUC_UNUSED,
+                 GCancellable  *cancellable G_GNUC_UNUSED,
+                 GError       **error)
+{
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "the memory of a %s has a fixed size",
+               G_OBJECT_TYPE_NAME (seekable));
+
+  return FALSE;
+}
+
+void
+_gpu_stream_chunks_init_seekable (GSeekableIface *iface)
+{
+  iface->can_seek = return_true;
+  iface->can_truncate = return_false;
+  iface->truncate_fn = refuse_truncate;
+}
