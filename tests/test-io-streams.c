@@ -149,6 +149,9 @@ io_seek (TestFixture *fixture)
       memset (copy + at, (int) i, n);
       test_assert_ok (g_output_stream_write_all (output, data, n, NULL, NULL, &error), error);
 
+      if (i % 3 != 0)
+        continue;
+
       at = (gsize) g_test_rand_int_range (0, (gint32) SIZE);
       g_clear_object (&input);
       test_assert_ok (g_output_stream_flush (output, NULL, &error), error);
@@ -161,6 +164,7 @@ io_seek (TestFixture *fixture)
       test_assert_mem (data, copy + at, done);
     }
 
+  test_assert_ok (g_output_stream_flush (output, NULL, &error), error);
   test_assert_content (buffer, expected);
 }
 
@@ -186,6 +190,71 @@ io_seek_back (TestFixture *fixture)
       g_assert_cmpint (g_input_stream_skip (input, 100, NULL, &error), >=, 0);
       g_assert_no_error (error);
     }
+}
+
+/* --- order ------------------------------------------------------------------------------------ */
+
+/* Fails if the result arrives within 30 ms. */
+static void
+check_waits (GAsyncResult **result)
+{
+  for (gint64 end = g_get_monotonic_time () + 30 * 1000; g_get_monotonic_time () < end; )
+    {
+      g_main_context_iteration (NULL, FALSE);
+      g_assert_null (*result);
+    }
+}
+
+/* While earlier work of the stream runs, a read waits. */
+static void
+io_read_waits (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GInputStream) input = input_new (buffer, stream, 0, SIZE);
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (TestHold) hold = NULL;
+  guint8 data[1000] = { 0 };
+
+  if (!test_can_hold (fixture))
+    return;
+
+  hold = test_hold (stream);
+  g_input_stream_read_all_async (input, data, sizeof data, G_PRIORITY_DEFAULT, NULL,
+                                 test_take_result, &result);
+  check_waits (&result);
+  test_hold_release (hold);
+  test_assert_ok (g_input_stream_read_all_finish (input, test_await (&result), NULL, &error),
+                  error);
+  test_assert_mem (data, g_bytes_get_data (bytes, NULL), sizeof data);
+}
+
+/* While earlier work of the stream runs, a write waits if all places are in use. */
+static void
+io_write_waits (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE + 2 * MARGIN, 9);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GOutputStream) output = output_new (buffer, stream, MARGIN, SIZE);
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (TestHold) hold = NULL;
+
+  if (!test_can_hold (fixture))
+    return;
+
+  hold = test_hold (stream);
+  g_output_stream_write_all_async (output, g_bytes_get_data (bytes, NULL), SIZE, G_PRIORITY_DEFAULT,
+                                   NULL, test_take_result, &result);
+  check_waits (&result);
+  test_hold_release (hold);
+  test_assert_ok (g_output_stream_write_all_finish (output, test_await (&result), NULL, &error),
+                  error);
+  test_assert_ok (g_output_stream_flush (output, NULL, &error), error);
+  check_range (buffer, bytes);
 }
 
 /* --- other streams of GIO --------------------------------------------------------------------- */
@@ -421,6 +490,8 @@ main (int    argc,
   test_add ("host-memory", io_host_memory);
   test_add ("seek", io_seek);
   test_add ("seek-back", io_seek_back);
+  test_add ("read-waits", io_read_waits);
+  test_add ("write-waits", io_write_waits);
   test_add ("converter", io_converter);
   test_add ("socket", io_socket);
   test_add ("full", io_full);
