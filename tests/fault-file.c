@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between files and memory while driver calls fail. GPUMEM_DEBUG=stage makes the chunks
- * small, so that a copy has many of them. */
+/* Copies between files and memory, and streams of GIO, while driver calls fail. GPUMEM_DEBUG=stage
+ * makes the chunks of files small, so that a copy has many of them. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -58,6 +58,21 @@ asynchronous (GpuFile *file, GpuMemory *memory, GError **error)
 }
 
 static gboolean
+streams (GpuMemory *from, GpuMemory *to, GError **error)
+{
+  g_autoptr (GInputStream) input = gpu_input_stream_new (from, NULL, 0, SIZE, error);
+  g_autoptr (GOutputStream) output = NULL;
+
+  if (input == NULL)
+    return FALSE;
+  output = gpu_output_stream_new (to, NULL, 0, SIZE, error);
+
+  return output != NULL
+         && g_output_stream_splice (output, input, G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET, NULL,
+                                    error) == SIZE;
+}
+
+static gboolean
 copy_files (GpuContext *context, GError **error)
 {
   g_autoptr (GpuFile) file = open_temporary (error);
@@ -80,6 +95,11 @@ copy_files (GpuContext *context, GError **error)
       || !gpu_buffer_read (from, NULL, 0, data, SIZE, NULL, error))
     return FALSE;
   fault_check (data, 7, SIZE, "asynchronous");
+  if (!gpu_buffer_fill (to, NULL, 0, SIZE, (const guint8 *) "\1", 1, NULL, error)
+      || !streams (GPU_MEMORY (from), GPU_MEMORY (to), error)
+      || !gpu_buffer_read (to, NULL, 0, data, SIZE, NULL, error))
+    return FALSE;
+  fault_check (data, 7, SIZE, "GIO");
 
   return TRUE;
 }

@@ -22,9 +22,12 @@
  * |[<!-- language="C" -->
  * g_autoptr (GInputStream) input = gpu_input_stream_new (GPU_MEMORY (buffer), NULL, 0, size,
  *                                                        &error);
+ * g_autoptr (GFile) file = g_file_new_for_path ("buffer.bin");
+ * g_autoptr (GFileOutputStream) output = g_file_replace (file, NULL, FALSE, G_FILE_CREATE_NONE,
+ *                                                        NULL, &error);
  *
- * g_output_stream_splice_async (output, input, G_OUTPUT_STREAM_SPLICE_CLOSE_SOURCE,
- *                               G_PRIORITY_DEFAULT, NULL, done, NULL);
+ * g_output_stream_splice (G_OUTPUT_STREAM (output), input, G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET,
+ *                         NULL, &error);
  * ]|
  *
  * The stream copies the next chunks of at most 512 KiB to page-locked memory while the program uses

@@ -22,9 +22,11 @@
  * |[<!-- language="C" -->
  * g_autoptr (GOutputStream) output = gpu_output_stream_new (GPU_MEMORY (buffer), NULL, 0, size,
  *                                                           &error);
+ * g_autoptr (GFile) file = g_file_new_for_path ("buffer.bin");
+ * g_autoptr (GFileInputStream) input = g_file_read (file, NULL, &error);
  *
- * g_output_stream_splice_async (output, input, G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET,
- *                               G_PRIORITY_DEFAULT, NULL, done, NULL);
+ * g_output_stream_splice (output, G_INPUT_STREAM (input), G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET,
+ *                         NULL, &error);
  * ]|
  *
  * The stream collects the written bytes in page-locked memory. Whenever it has 512 KiB, it submits
