@@ -168,6 +168,100 @@ def test_empty_arrays(fixture):
             equal(result.read(), struct.pack("=I", 1), (kind, array))
 
 
+KINDS = """
+typedef struct { int a; float b; } pair;
+
+__kernel void
+kinds (__global double *out, int i, ulong l, float f, float4 v, pair p)
+{
+  out[0] = i;
+  out[1] = (double) l;
+  out[2] = f;
+  out[3] = v.y;
+  out[4] = p.a + p.b;
+}
+"""
+
+
+class ArrayLike:
+    """Simulates an array of a library that converts to NumPy."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def prepare_kinds(fixture):
+    need_numpy()
+    need(fixture, Gpu.Capabilities.SOURCE)
+    return fixture.buffer(40), Gpu.Program(fixture.context, KINDS).get_kernel("kinds")
+
+
+VECTOR, PAIR = struct.pack("=4f", 1, 2, 3, 4), struct.pack("=if", 5, 6)
+
+
+def test_array_for_number(fixture):
+    """An array of one element passes the value of the element to a parameter that is a number, with
+    the same limits as a number of NumPy."""
+    out, kernel = prepare_kinds(fixture)
+    for launch in ways(fixture, kernel):
+        for dtype in ("i1", "u2", "i4", ">i4", "i8", ">u8", "f2", "f4", ">f8", "longdouble"):
+            for number in (np.array(3, dtype), np.array([3], dtype), np.full((1, 1), 3, dtype),
+                           ArrayLike(np.array(3, dtype)), np.array([3, 4], dtype)[0]):
+                out.fill(0)
+                launch(1, None, (out, number, number, number, VECTOR, PAIR))
+                equal(out.to_numpy("f8").tolist(), [3, 3, 3, 2, 11], (dtype, number))
+        out.fill(0)
+        launch(1, None, (out, np.array([True]), np.array(1 << 63, "u8"), np.array(0.5), VECTOR,
+                         PAIR))
+        equal(out.to_numpy("f8").tolist(), [1, 1 << 63, 0.5, 2, 11])
+        for number in (np.int64(1 << 31), np.array(1 << 31), np.float64(1.5), np.array([1.5])):
+            with raises(Gpu.Error.INVALID_ARGUMENT, "argument 1 (i) of kernel kinds is an int, "
+                        f"which cannot hold {number.item()}"):
+                launch(1, None, (out, number, 1, 1, VECTOR, PAIR))
+
+
+def test_array_not_a_number(fixture):
+    """A parameter that is a number refuses arrays of several elements and of complex numbers, even
+    if their bytes fit."""
+    out, kernel = prepare_kinds(fixture)
+    for launch in ways(fixture, kernel):
+        for array, words in ((np.array([1, 2], "i4"), ["an array of shape (2,)"]),
+                             (np.zeros((2, 4), "u1"), ["an array of shape (2, 4)"]),
+                             (np.zeros((0, 1), "u8"), ["an array of shape (0, 1)"]),
+                             (ArrayLike(np.zeros(2, "f4")), ["an array of shape (2,)"]),
+                             (np.array(1j, "c8"), ["1j"]), (np.complex64(1j), ["1j"]),
+                             (np.array(None), ["Python objects"])):
+            with raises(TypeError, *words):
+                launch(1, None, (out, 1, array, 1, VECTOR, PAIR))
+            with raises(TypeError):
+                launch(1, None, (out, 1, 1, array, VECTOR, PAIR))
+        with raises(TypeError, "argument 2 (l) of kernel kinds"):
+            launch(1, None, (out, 1, np.array([1, 2], "i4"), 1, VECTOR, PAIR))
+
+
+def test_array_for_bytes(fixture):
+    """A vector or a structure accepts the bytes of an array in the byte order of the machine."""
+    out, kernel = prepare_kinds(fixture)
+    record = [("a", "i4"), ("b", "f4")]
+    vector, pair = np.array([1, 7, 3, 4], "f4"), np.array([(8, 9)], record)
+    swapped = np.dtype(record).newbyteorder("S")
+    for launch in ways(fixture, kernel):
+        for value in (pair, pair[0], pair.reshape(()), np.array([8, 0x41100000], "i4")):
+            out.fill(0)
+            launch(1, None, (out, 1, 2, 3, vector, value))
+            equal(out.to_numpy("f8").tolist(), [1, 2, 3, 7, 17])
+        for value in (vector.astype(vector.dtype.newbyteorder("S")),
+                      vector.astype(vector.dtype.newbyteorder("S")).reshape(2, 2)):
+            with raises(ValueError, "argument 4 (v) of kernel kinds", "byte order"):
+                launch(1, None, (out, 1, 2, 3, value, pair))
+        for value in (pair.astype(swapped), pair.astype(swapped)[0]):
+            with raises(ValueError, "argument 5 (p) of kernel kinds", "byte order"):
+                launch(1, None, (out, 1, 2, 3, vector, value))
+
+
 def test_wrong_objects(fixture):
     scale = fixture.program().scale
     buffer = fixture.buffer(16)

@@ -258,11 +258,29 @@ def plain_bind_arguments():
     for values, error, word in (((200, 1, 3, (1, 2, 3), b""), OverflowError, "200"),
                                 ((1, -1, 3, (1, 2, 3), b""), OverflowError, "b is a ushort"),
                                 ((1, 1, 1e300, (1, 2, 3), b""), OverflowError, "1e+300"),
-                                ((1.5, 1, 1, (1, 2, 3), b""), TypeError, "float"),
+                                ((1.5, 1, 1, (1, 2, 3), b""), TypeError, "a is a char and cannot "
+                                 "be 1.5, a float"),
+                                ((1, 1, 1, 5, b""), TypeError, "d is a double3 and cannot be 5"),
                                 ((1, 1, 1, (1, 2), b""), ValueError, "double3"),
                                 ((1,), TypeError, "5 arguments: a, b, c, d, p")):
         with raises(error, word):
             Gpu.bind_arguments(text, values)
+
+
+def plain_bind_arrays():
+    """An array of one element counts as the element, and an array of more elements is refused."""
+    need_numpy()
+    for dtype, shape in (("i4", ()), ("u1", (1,)), (">i8", (1, 1)), ("?", ())):
+        equal(Gpu.bind_arguments("float x, long y", [np.ones(shape, dtype)] * 2),
+              [struct.pack("=f", 1), struct.pack("=q", 1)])
+    with raises(OverflowError, "x is a char"):
+        Gpu.bind_arguments("char x", [np.array(128)])
+    with raises(TypeError, "x is a char and cannot be array([1.5])"):
+        Gpu.bind_arguments("char x", [np.array([1.5])])
+    for shape in ((2,), (0,), (1, 2)):
+        for text in ("float x", "int x"):
+            with raises(TypeError, "x is a", f"an array of shape {shape}"):
+                Gpu.bind_arguments(text, [np.ones(shape, "i4")])
 
 
 AXPY = "const float *x, float *y, int n, float a"

@@ -335,7 +335,8 @@ gpu_fast_install_launch (void)
                   "Launches a kernel over a grid of work-items. The grid is an int or a tuple of "
                   "up to three ints. With allow_empty, a size of 0 is no error. "
                   "An argument is memory, an array over memory, None, a number, "
-                  "or any other bytes-like object for its bytes.");
+                  "or any other bytes-like object for its bytes. "
+                  "For a parameter that is a number, an array of one element is that number.");
   static PyMethodDef launch_prepared_def =
     GPU_FAST_DEF ("launch_prepared", stream_launch_prepared,
                   "launch",

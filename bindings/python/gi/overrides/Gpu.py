@@ -1525,10 +1525,14 @@ class Stream(AsyncStream, StreamFileMethods, Gpu.Stream):
         bytes-like object to device memory before the launch, back after it, or both; with Gpu.Out
         and Gpu.InOut the call waits for the copy back.
 
+        For a parameter that is a number, a NumPy array of one element is that number. Parameters of
+        other types, such as float4, a structure or a typedef of the program, take the bytes of the
+        array.
+
         An array of another library is passed in place, if it has __cuda_array_interface__ and the
         context is one of CUDA, or if it has __dlpack__() and the device can access its memory. The
-        launch waits for the work on the stream that the array names, and keeps the array alive. A
-        NumPy array needs Gpu.In, Gpu.Out or Gpu.InOut. On CUDA, an int is an address.
+        launch waits for the work on the stream that the array names, and keeps the array alive. For
+        a pointer, a NumPy array needs Gpu.In, Gpu.Out or Gpu.InOut. On CUDA, an int is an address.
 
         List in indirect all memory that the kernel accesses only through pointers stored in other
         memory."""

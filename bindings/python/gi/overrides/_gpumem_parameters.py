@@ -2,8 +2,11 @@
 """Descriptions of kernel parameters, for programs that generate kernels. They are parsed from text
 or created one by one, and yield declarations in each language and the values of a launch."""
 
+import functools
+import math
 import operator
 import re
+import reprlib
 import struct
 
 from ..module import get_introspection_module
@@ -76,6 +79,19 @@ def _to_type_name(dtype):
         raise ValueError(f"kernels have no type for {dtype}: pass the name of a type of the "
                          "program")
     return _FROM_NUMPY[dtype.name]
+
+
+@functools.lru_cache(maxsize=None)
+def is_scalar_type(type_name):
+    """Returns whether the name of a type, as a driver reports it, is a number and not a vector, a
+    structure, a pointer or a type of the program. None, of an unknown type, is not a number."""
+    words = [word for word in (type_name or "").split() if word not in _IGNORED | {"const"}]
+    if not words or not all(map(_NAME.match, words)):
+        return False
+    try:
+        return words == ["_Bool"] or _join_words(words, type_name) in _SCALARS
+    except ValueError:
+        return False
 
 
 def _spell(type_name, dialect):
@@ -206,12 +222,12 @@ class ScalarArgument(_TypedArgument):
 
     def _get_values(self, value):
         """Returns the bytes of a number. Raises OverflowError for a number outside the range of the
-        type."""
+        type, and TypeError for a value that the type cannot be."""
         vector = _VECTOR.match(self.type_name)
         base, count = vector.groups() if vector else (self.type_name, None)
         if base not in _SCALARS or isinstance(value, (bytes, bytearray, memoryview)):
             return [value]
-        numbers = [value] if count is None else list(value)
+        numbers = self._to_list(value) if count else [self._to_number(value)]
         if len(numbers) != int(count or 1):
             raise ValueError(f"{self.name} is a {self.type_name} and takes {int(count or 1)} "
                              f"numbers, not {len(numbers)}")
@@ -219,10 +235,32 @@ class ScalarArgument(_TypedArgument):
         convert = float if kind in "efd" else _to_int
         try:
             data = struct.pack(f"={len(numbers)}{kind}", *map(convert, numbers))
+        except TypeError:
+            self._refuse(value)
         except (OverflowError, struct.error):
             raise OverflowError(f"{self.name} is a {self.type_name}: {value!r} is outside the "
                                 "range of the type") from None
         return [data + bytes(struct.calcsize(kind)) if count == "3" else data]
+
+    def _refuse(self, value):
+        raise TypeError(f"{self.name} is a {self.type_name} and cannot be {reprlib.repr(value)}, "
+                        f"a {type(value).__name__}") from None
+
+    def _to_list(self, value):
+        try:
+            return list(value)
+        except TypeError:
+            self._refuse(value)
+
+    def _to_number(self, value):
+        """Returns the only element of an array. Any other value remains unchanged."""
+        shape = getattr(value, "shape", None)
+        if not isinstance(shape, tuple) or not hasattr(value, "reshape"):
+            return value
+        if math.prod(shape) != 1:
+            raise TypeError(f"{self.name} is a {self.type_name} and cannot be an array of shape "
+                            f"{shape}")
+        return value.reshape(())[()]
 
     def __repr__(self):
         return f"Gpu.ScalarArgument({self.type_name!r}, {self.name!r})"
@@ -230,7 +268,7 @@ class ScalarArgument(_TypedArgument):
 
 def _to_int(number):
     # operator.index() rejects NumPy booleans.
-    return int(number) if type(number).__name__ == "bool_" else operator.index(number)
+    return int(number) if type(number).__name__ in ("bool", "bool_") else operator.index(number)
 
 
 class OtherArgument(Argument):

@@ -9,9 +9,10 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from . import _gpumem_native as _native
-from ._gpumem import Exported, is_array_like, loaded_numpy
+from ._gpumem import Exported, check_array, is_array_like, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
 from ._gpumem_checks import checked, to_index, to_size, to_text
+from ._gpumem_parameters import is_scalar_type
 from ._gpumem_pointers import add_address, add_foreign, describe, is_pointer, name_argument
 
 Gpu = get_introspection_module("Gpu")
@@ -81,6 +82,14 @@ class Local:
         return f"Gpu.Local({self.size})"
 
 
+def _check_byte_order(kernel, value, index):
+    """Refuses the bytes of an array or a record that are in the byte order of another machine."""
+    if not value.dtype.isnative:
+        raise ValueError(f"{describe(kernel, index)} cannot be of dtype {value.dtype.str}, which "
+                         "is not in the byte order of this machine: pass "
+                         "value.astype (value.dtype.newbyteorder ('='))")
+
+
 def _add_number(arguments, kernel, value, index, type_name):
     """Adds a NumPy number. If the type of the parameter is known, the number is converted, and
     rejected if it is out of range. For any other parameter, the bytes of the number are passed."""
@@ -88,13 +97,30 @@ def _add_number(arguments, kernel, value, index, type_name):
     if isinstance(value, numpy.integer) and is_pointer(kernel, index):
         _add_integer(arguments, kernel, int(value), index)
     elif not type_name:
+        _check_byte_order(kernel, value, index)
         arguments.add_value(value.tobytes())
     elif isinstance(value, (numpy.integer, numpy.bool_)):
         _add_integer(arguments, kernel, int(value), index)
     elif isinstance(value, numpy.floating):
         arguments.add_double(float(value))
+    elif isinstance(value, (numpy.complexfloating, numpy.str_)) and is_scalar_type(type_name):
+        raise TypeError(f"{describe(kernel, index)} is a number of type {type_name}, and cannot be "
+                        f"{value!r}")
     else:
+        _check_byte_order(kernel, value, index)
         arguments.add_value(value.tobytes())
+
+
+def _add_element(arguments, kernel, value, index, type_name):
+    """Adds the only element of an array to a parameter that is a number, as if the program had
+    passed the element."""
+    array = loaded_numpy().asarray(value)
+    if array.size != 1:
+        raise TypeError(f"{describe(kernel, index)} is a number of type {type_name}, and cannot be "
+                        f"an array of shape {array.shape}: pass one element, or a Gpu.Buffer to a "
+                        "parameter that is a pointer")
+    check_array(array)
+    _add_number(arguments, kernel, array.reshape(())[()], index, type_name)
 
 
 def _add_integer(arguments, kernel, value, index):
@@ -112,6 +138,13 @@ def _is_host_numpy(value):
     end, also where the kernel could access them by DLPack."""
     numpy = loaded_numpy()
     return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _is_host_array(value):
+    """Returns whether an object is a NumPy array, or an array of another library that NumPy can
+    access."""
+    return loaded_numpy() is not None and is_array_like(value) \
+        and not hasattr(value, "__cuda_array_interface__")
 
 
 def _is_array(value):
@@ -145,6 +178,8 @@ def _add_bytes(arguments, kernel, value, index):
         raise TypeError(f"{describe(kernel, index)} cannot be a {type(value).__name__}, which is "
                         "in the memory of the host: wrap it in Gpu.In, Gpu.Out or Gpu.InOut to "
                         "copy it for one launch, or copy it to a Gpu.Buffer")
+    if _is_host_numpy(value):
+        _check_byte_order(kernel, value, index)
     try:
         with Exported(value) as exported:
             arguments.add_value(ctypes.string_at(exported.address, exported.size))
@@ -182,6 +217,8 @@ def _add_argument(arguments, kernel, value, index, type_name):
         arguments.add_value(value)
     elif is_over_memory(value):
         arguments.add_memory(memory_of(value) if value.nbytes > 0 else None)
+    elif _is_host_array(value) and is_scalar_type(type_name):
+        _add_element(arguments, kernel, value, index, type_name)
     elif _is_host_numpy(value) or not add_foreign(arguments, kernel, value, index):
         _add_bytes(arguments, kernel, value, index)
 
