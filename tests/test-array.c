@@ -307,9 +307,44 @@ array_views (TestFixture *fixture)
     }
 
   g_assert_null (gpu_array_ravel (transposed, GPU_ARRAY_ORDER_C, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_array_ravel", "(4, 3, 2)", "copy");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_array_ravel", "(4, 3, 2)",
+                         "gpu_array_copy()");
   g_assert_false (gpu_array_write_bytes (repeated, NULL, GPU_ARRAY_ORDER_C, many, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(5, 2, 3, 4)", "share");
+}
+
+/* gpu_array_ravel() refuses one dimension with gaps, in reverse order or with repeated elements,
+ * which gpu_array_reshape() accepts. */
+static void
+array_ravel_gaps (TestFixture *fixture)
+{
+  const struct { gssize start; gssize stop; gssize step; } parts[] = { { 0, 6, 2 }, { 5, -7, -1 } };
+  const gssize shape[] = { 6 };
+  const gssize all = -1;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (24);
+  g_autoptr (GpuArray) array = gpu_array_new_from_bytes (fixture->context, NULL, NULL,
+                                                         GPU_DTYPE_FLOAT32, shape, 1,
+                                                         GPU_ARRAY_ORDER_C, bytes, &error);
+
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (parts); i++)
+    {
+      const GpuArrayOrder order = i % 2 == 0 ? GPU_ARRAY_ORDER_C : GPU_ARRAY_ORDER_F;
+      g_autoptr (GpuArray) part = gpu_array_slice (array, 0, parts[i / 2].start, parts[i / 2].stop,
+                                                   parts[i / 2].step, &error);
+      g_autoptr (GpuArray) flat = gpu_array_reshape (part, &all, 1, order, &error);
+      g_autoptr (GpuArray) copy = gpu_array_copy (part, NULL, NULL, &error);
+      g_autoptr (GpuArray) raveled = gpu_array_ravel (copy, order, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_array_get_strides (flat, NULL)[0], ==, 4 * parts[i / 2].step);
+      g_assert_cmpint (gpu_array_get_strides (raveled, NULL)[0], ==, 4);
+      g_assert_null (gpu_array_ravel (part, order, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_array_ravel", "contiguous",
+                             i % 2 == 0 ? "C order" : "F order", "gpu_array_copy()");
+    }
 }
 
 /* A view of an array whose elements share memory cannot be written either, even if the elements of
@@ -788,6 +823,7 @@ main (int    argc,
   test_init (&argc, &argv);
   test_add ("properties", array_properties);
   test_add ("views", array_views);
+  test_add ("ravel-gaps", array_ravel_gaps);
   test_add ("write-shared", array_write_shared);
   test_add ("write-apart", array_write_apart);
   test_add ("split", array_split);

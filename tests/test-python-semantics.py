@@ -319,6 +319,28 @@ def test_ravel(fixture):
             array.ravel("X")
 
 
+def test_ravel_gaps(fixture):
+    """ravel() and flatten() return contiguous memory. A view with gaps or in reverse order becomes
+    a copy, also in one dimension."""
+    need_numpy()
+    host = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    for index in (np.s_[:, 0, 0], np.s_[0, 0, ::2], np.s_[0, 0, ::-1], np.s_[1, ::-1, 2],
+                  np.s_[0, :, ::2], np.s_[:, 1, :], np.s_[:, :, 1:2], np.s_[::-1, ::-1, ::-1],
+                  np.s_[1], np.s_[0, 1, 1:3], np.s_[0, 0, 3:4]):
+        part = array[index]
+        for order in "CFAK":
+            raveled, expected = part.ravel(order), host[index].ravel(order)
+            assert raveled.flags.c_contiguous and raveled.flags.f_contiguous, (index, order)
+            same(raveled.to_numpy(), expected)
+            same(part.flatten(order).to_numpy(), expected)
+            equal(raveled.memory is array.memory, np.shares_memory(host, expected), (index, order))
+            if raveled.memory is not array.memory:
+                raveled.fill(-1)
+    same(array.to_numpy(), host)
+    equal(array[:, 0, 0].reshape(-1).strides, (48,))
+
+
 def test_copy_of_broadcast(fixture):
     need_numpy()
     host = np.broadcast_to(np.arange(3, dtype="int64"), (4, 3))

@@ -163,16 +163,38 @@ gpu_array_reshape (GpuArray       *array,
   return reshape (array, shape, n_dims, order, "gpu_array_reshape", error);
 }
 
+static GpuArray *
+fail_ravel (GpuArray       *array,
+            GpuArrayOrder   order,
+            GError        **error)
+{
+  const GpuArrayLayout *layout = &array->layout;
+  g_autofree char *shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
+  g_autofree char *strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_array_ravel: an array of shape %s and strides %s is not contiguous in %s "
+               "order; ravel the result of gpu_array_copy(), or create a view with gaps with "
+               "gpu_array_reshape()", shape, strides, order == GPU_ARRAY_ORDER_F ? "F" : "C");
+
+  return NULL;
+}
+
 /**
  * gpu_array_ravel:
  * @array: a #GpuArray
  * @order: the order in which elements are read
  * @error: return location for an error
  *
- * Creates a view with all elements in one dimension, see gpu_array_reshape().
+ * Creates a view with all elements in one dimension. The elements of @array must be contiguous in
+ * @order, see gpu_array_is_contiguous(): kernels may therefore access the view without its stride.
+ * If they are not contiguous, call gpu_array_copy() first. gpu_array_reshape() also creates views
+ * with gaps and of reversed elements.
  *
- * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the view would
- *   need a copy
+ * In Python, `Array.ravel()` returns a copy of such an array, as NumPy does.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @array is not
+ *   contiguous
  *
  * Since: 0.1
  */
@@ -185,6 +207,11 @@ gpu_array_ravel (GpuArray       *array,
   const gssize none = 0;
 
   g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  if (!_gpu_array_check (array, "gpu_array_ravel", error))
+    return NULL;
+  if (!gpu_array_is_contiguous (array, order))
+    return fail_ravel (array, order, error);
 
   return reshape (array, gpu_array_get_n_elements (array) > 0 ? &all : &none, 1, order,
                   "gpu_array_ravel", error);

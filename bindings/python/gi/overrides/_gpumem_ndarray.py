@@ -510,22 +510,15 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         return Gpu.Array.reshape(self, _to_shape(shape), _to_order(order))
 
     def ravel(self, order="C"):
-        """Returns the elements in one dimension: a view if the memory has them in that order, and
-        else a copy, as in NumPy. The orders are those of copy()."""
+        """Returns the elements in one dimension, without gaps: a view if they are contiguous in the
+        order, and else a copy, as in NumPy. The orders are those of copy(). reshape(-1) returns a
+        view with gaps instead of a copy."""
         order = to_order(self, order)
-        # NumPy copies repeated elements: a view of them could not be written
-        is_repeated = any(stride == 0 and length > 1
-                          for stride, length in zip(self.strides, self.shape))
         if order == "K":
             return self.transpose(list_raveled_axes(self)).ravel()
         order = _to_order(order)
-        if not is_repeated:
-            try:
-                return Gpu.Array.ravel(self, order)
-            except GLib.Error as error:
-                if not error.matches(Gpu.error_quark(), Gpu.Error.INVALID_ARGUMENT):
-                    raise
-        return Gpu.Array.ravel(self.copy(order=order.value_nick.upper()), order)
+        array = self if self.is_contiguous(order) else self.copy(order=order.value_nick.upper())
+        return Gpu.Array.ravel(array, order)
 
     def flatten(self, order="C") -> "Array":
         """Returns a copy of the elements in one dimension. The orders are those of copy()."""
