@@ -364,6 +364,40 @@ def test_there_and_back(fixture):
         equal(copied.to_numpy().tolist(), expected.tolist())
 
 
+def test_capsules_of_other_devices(fixture):
+    """A capsule is copied like an object with __dlpack__(): with copy=True, and if the context
+    cannot access the memory. The copy is complete before the caller can change the memory."""
+    need_numpy()
+    host = Gpu.Context("host")
+    is_shared = fixture.device.backend == "host"
+    stream = fixture.new_stream()
+    for dtype, max_version in (("f8", None), ("f2", (1, 0)), ("bfloat16", (1, 0)), ("?", None)):
+        source = Gpu.Array.from_numpy(host, np.arange(6).reshape(2, 3)).astype(dtype)
+        for part in source, source[:, ::-2], source.T[1], source[:0]:
+            expected = part.astype("f4").tolist()
+            for copy in None, True:
+                data = part.copy()
+                capsule = data.__dlpack__(max_version=max_version)
+                got = Gpu.Array.from_dlpack(capsule, fixture.context, copy, stream)
+                if not is_shared or copy:
+                    data.fill(7)
+                assert got.context is fixture.context
+                equal((got.get_dtype(), got.shape), (part.get_dtype(), part.shape))
+                equal(got.astype("f4").tolist(), expected)
+                with raises(ValueError, "consumed"):
+                    Gpu.Array.from_dlpack(capsule, fixture.context, copy)
+    array = Gpu.Array.from_numpy(fixture.context, sample())
+    capsule = array.__dlpack__()
+    if fixture.device.backend == "opencl":      # only its own context can access the memory
+        with raises(BufferError, "(4, ", "host"):
+            Gpu.Array.from_dlpack(capsule, host)
+    else:
+        equal(Gpu.Array.from_dlpack(capsule, host).tolist(), sample().tolist())
+    copied = Gpu.Array.from_dlpack(array.__dlpack__(), fixture.context, True)
+    array.fill(0)
+    equal(copied.tolist(), sample().tolist())
+
+
 def test_capsules(fixture):
     need_numpy()
     array = Gpu.Array.from_numpy(fixture.context, sample())
@@ -644,8 +678,8 @@ def test_refused_capsule_stays(fixture):
     if fixture.device.backend == "host":
         raise Skip("the host reaches it")
     capsule = np.arange(5, dtype=np.float32).__dlpack__()
-    with raises(BufferError):
-        Gpu.Array.from_dlpack(capsule, fixture.context)
+    with raises(BufferError, "(1, 0)", fixture.device.id, "without a copy"):
+        Gpu.Array.from_dlpack(capsule, fixture.context, copy=False)
     equal(Gpu.Array.from_dlpack(capsule, Gpu.Context("host")).to_numpy().tolist(),
           [0, 1, 2, 3, 4])
 

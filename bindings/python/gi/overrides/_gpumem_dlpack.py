@@ -195,6 +195,17 @@ def _find_context(kind, number):
     return Gpu.Context.new(Gpu.Device.find(name), Gpu.ContextFlags.NONE)
 
 
+def _to_copier(kind, stream):
+    """Returns the stream of a copy. The call waits for copies of host memory, which the program may
+    change as soon as the call returns."""
+    return None if kind in (CPU, CUDA_HOST) else stream
+
+
+def _refuse_device(context, kind, number, how=""):
+    return BufferError(f"memory of the DLPack device {(kind, number)} is not accessible to "
+                       f"{context.get_device().get_id()}{how}")
+
+
 def _to_context(context, device):
     """Returns the context for a device, which is a Gpu.Device, a name or a DLPack device."""
     if context is not None and not isinstance(context, Gpu.Context):
@@ -226,6 +237,18 @@ def take_capsule(capsule):
     return None
 
 
+def _read_capsule_device(capsule):
+    """Returns the type and the number of the DLPack device of a capsule. The capsule keeps its
+    tensor."""
+    with _taking:
+        for versioned, name in _NAMES.items():
+            if _is_valid(capsule, name):
+                offset = _DEVICE_OFFSET if versioned else _OLD_DEVICE_OFFSET
+                address = _get_pointer(capsule, name) + offset
+                return tuple((ctypes.c_int32 * 2).from_address(address))
+    raise ValueError("the capsule holds no DLPack tensor, or its tensor was consumed before")
+
+
 def _import_capsule(context, capsule):
     taken = take_capsule(capsule)
     if taken is None:
@@ -243,7 +266,8 @@ def _import_capsule(context, capsule):
 # arrays.
 _contexts = weakref.WeakValueDictionary()
 _TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
-_DEVICE_OFFSET = _FLAGS_OFFSET + 8 + ctypes.sizeof(ctypes.c_void_p)
+_OLD_DEVICE_OFFSET = ctypes.sizeof(ctypes.c_void_p)
+_DEVICE_OFFSET = _FLAGS_OFFSET + 8 + _OLD_DEVICE_OFFSET
 
 
 def _get_exchange_context(kind, number):
@@ -343,7 +367,7 @@ class DLPackMethods:
             if context is None:
                 raise ValueError("a capsule does not name its context: pass a context")
             stream = None if stream is None else get_stream(stream, context)
-            return _import(context, data, stream)
+            return cls._from_capsule(context, data, copy, stream)
         kind, number = read_dlpack_device(data, "data")
         if context is None:
             context = _find_context(kind, number)
@@ -357,11 +381,25 @@ class DLPackMethods:
                     raise
                 return cls.from_numpy(context, data, stream)
             array = _import(context, capsule, stream)
-            return array.copy(stream=stream) if copy else array
+            return array.copy(stream=_to_copier(kind, stream)) if copy else array
         if copy is False:
-            raise BufferError(f"memory of the DLPack device {(kind, number)} is not accessible to "
-                              f"{context.get_device().get_id()} without a copy")
+            raise _refuse_device(context, kind, number, " without a copy")
         return cls._copy_from(context, data, kind, number, stream)
+
+    @classmethod
+    def _from_capsule(cls, context, capsule, copy, stream):
+        """Imports the tensor of a capsule, and copies it if the context cannot access its
+        memory."""
+        kind, number = _read_capsule_device(capsule)
+        if can_access(context, kind, number):
+            array = _import(context, capsule, stream)
+            return array.copy(stream=_to_copier(kind, stream)) if copy else array
+        if copy is False:
+            raise _refuse_device(context, kind, number, " without a copy")
+        if kind not in (CPU, CUDA_HOST, CUDA, CUDA_MANAGED):
+            raise _refuse_device(context, kind, number)
+        array = _import(_find_context(kind, number), capsule, None)
+        return array.copy_to(context, _to_copier(kind, stream))
 
     @classmethod
     def _copy_from(cls, context, data, kind, number, stream):
@@ -374,8 +412,7 @@ class DLPackMethods:
                 data = cls.from_dlpack(data, _find_context(kind, number))
             return cls.from_numpy(context, data, stream)
         if kind not in (CUDA, CUDA_MANAGED):
-            raise BufferError(f"memory of the DLPack device {(kind, number)} is not accessible to "
-                              f"{context.get_device().get_id()}")
+            raise _refuse_device(context, kind, number)
         return cls.from_dlpack(data, _find_context(kind, number)).copy_to(context, stream)
 
     # CUDA Array Interface
