@@ -255,6 +255,11 @@ def test_numpy(fixture):
     for shape in (1.5, "12", (1, None)):
         with raises(TypeError):
             buffer.to_numpy("int32", shape)
+    for dtype, name in (("S", "|S0"), ("U", "U0"), ("V0", "|V0"), (np.dtype([]), "|V0")):
+        for memory in buffer, Gpu.HostMemory(fixture.context, 4000):
+            for shape in (), (-1,), (4,):
+                with raises(ValueError, name, "0 bytes"):
+                    memory.to_numpy(dtype, *shape)
     with buffer.map(Gpu.MapFlags.READ) as mapping:
         equal(mapping.to_numpy("int32", (10, -1)).shape, (10, 100))
 

@@ -37,8 +37,8 @@ from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
                       export_in_place, hold, is_int, loaded_numpy, new_bytes, refuse_array,
-                      refuse_svm, run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait,
-                      wait_for, wait_timeout)
+                      refuse_svm, run_interruptible, takes_signals, to_glib_bytes, to_pattern,
+                      to_sized_dtype, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
@@ -594,7 +594,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         is computed from the size. The order is "C" or "F". Raises ValueError if the array would be
         larger than the buffer."""
         import numpy
-        dtype = numpy.dtype(dtype)
+        dtype = to_sized_dtype(dtype)
         if shape is None:
             shape = _rest(self, offset, None) // dtype.itemsize
         else:

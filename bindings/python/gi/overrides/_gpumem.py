@@ -67,6 +67,16 @@ def check_array(data):
         raise TypeError(f"an array of dtype {data.dtype} holds Python objects, not data")
 
 
+def to_sized_dtype(dtype):
+    """Returns a NumPy dtype. Raises ValueError for one without a size, such as "S"."""
+    import numpy
+    dtype = numpy.dtype(dtype)
+    if dtype.itemsize == 0:
+        raise ValueError(f"dtype {dtype.str!r} has elements of 0 bytes: pass a size, as in "
+                         f"'{dtype.char}8'")
+    return dtype
+
+
 def _check_contiguous(array, writable):
     if not array.flags.forc:
         advice = "pass numpy.ascontiguousarray (array), or Gpu.Array.from_numpy()"

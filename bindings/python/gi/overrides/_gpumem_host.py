@@ -5,7 +5,7 @@ import contextlib
 
 from ..module import get_introspection_module
 from ._gpumem import (Bytes, export_in_place, hold, run_interruptible, takes_signals,
-                      to_glib_bytes)
+                      to_glib_bytes, to_sized_dtype)
 from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
@@ -69,7 +69,7 @@ class HostMemoryMethods(ArrayMethods):
     def to_numpy(self, dtype="uint8", shape=-1, order="C"):
         """Waits for the work that uses the memory, and returns a NumPy array over the memory."""
         import numpy
-        array = numpy.frombuffer(self.view(), dtype)
+        array = numpy.frombuffer(self.view(), to_sized_dtype(dtype))
         return array.reshape(shape, order=order)
 
     @property
