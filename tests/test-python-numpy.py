@@ -138,6 +138,10 @@ def test_in_place_read_only(fixture):
                       lambda: fixture.stream.launch(fixture.program().add, 1, args=(buffer, 1))):
             with raises(Gpu.Error.INVALID_ARGUMENT):
                 write()
+        array = Gpu.Array.for_memory(buffer, (2, 4), "uint8")
+        for part in array, array[0], array[0, ::2], array[:, ::2], array[:, :2], array[:, 1:]:
+            with raises(Gpu.Error.INVALID_ARGUMENT, "Array.fill: bytes ", "read only"):
+                part.fill(1)
         equal(buffer.read(), bytes(data))
 
 

@@ -247,6 +247,7 @@ gpu_stream_fill (GpuStream     *stream,
 
 typedef struct
 {
+  const char          *function;
   GpuMemory           *destination;
   const GpuRegionSide *side;
   const GpuExtent     *extent;
@@ -278,7 +279,7 @@ fill_region_at_once (GpuTimeline       *timeline,
   const GpuRegionSide *side = fill->side;
   gsize n = fill->pattern_size;
   GpuAccess access = { fill->destination, TRUE, side->offset, size };
-  const GpuSubmission submission = { .function = "gpu_stream_fill_region", .accesses = &access,
+  const GpuSubmission submission = { .function = fill->function, .accesses = &access,
                                      .n_accesses = 1, .run = run_fill_region,
                                      .operation = fill };
   g_autoptr (GError) failure = NULL;
@@ -300,20 +301,19 @@ fill_region_at_once (GpuTimeline       *timeline,
 
 /* Fills the first row, then doubles the filled part with copies of rows, then of slices. */
 static gboolean
-fill_region (GpuTimeline          *timeline,
-             GpuMemory            *destination,
-             const GpuRegionSide  *side,
-             gsize                 size,
-             const GpuExtent      *extent,
-             const guint8         *pattern,
-             gsize                 pattern_size,
-             GError              **error)
+fill_region (GpuTimeline       *timeline,
+             const RegionFill  *fill,
+             gsize              size,
+             GError           **error)
 {
-  const char *function = "gpu_stream_fill_region";
+  const char *function = fill->function;
+  const GpuRegionSide *side = fill->side;
+  const GpuExtent *extent = fill->extent;
+  GpuMemory *destination = fill->destination;
 
   if (!check_unmapped (function, destination, side->offset, size, error)
       || !_gpu_timeline_fill (timeline, function, destination, side->offset, extent->width,
-                              pattern, pattern_size, error))
+                              fill->pattern, fill->pattern_size, error))
     return FALSE;
 
   for (gsize rows = 1; rows < extent->height; rows *= 2)
@@ -353,7 +353,7 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
                            GError          **error)
 {
   GpuRegionSide side;
-  const RegionFill fill = { destination, &side, extent, pattern, pattern_size };
+  const RegionFill fill = { function, destination, &side, extent, pattern, pattern_size };
   g_autoptr (GError) failure = NULL;
   gsize end;
 
@@ -372,8 +372,7 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
     return TRUE;
 
   if (failure == NULL)
-    return fill_region (timeline, destination, &side, end - side.offset, extent, pattern,
-                        pattern_size, error);
+    return fill_region (timeline, &fill, end - side.offset, error);
 
   g_propagate_error (error, g_steal_pointer (&failure));
 
