@@ -152,6 +152,7 @@ def test_in_place_wrong(fixture):
                               (np.array([None]), TypeError, "object"),
                               ([1, 2], TypeError, "bytes-like"), (5, TypeError, "bytes-like"),
                               (np.zeros(0), ValueError, "0 bytes"),
+                              (b"", ValueError, "0 bytes"),
                               (Gpu.Array.zeros(fixture.context, 3), Exception, "")):
         for flags in (0, 5):
             with raises(error, word):

@@ -186,7 +186,10 @@ def export_in_place(data, writable, advice):
         exported = Exported(data, writable)
     except (BufferError, TypeError, ValueError):
         if writable:
-            Exported(data).release()            # raises an error with better advice
+            exported = Exported(data)           # raises an error with better advice
+            if exported.size == 0:              # which the caller refuses
+                return exported
+            exported.release()
             raise ValueError(f"the memory of a '{type(data).__name__}' is read-only: {advice}") \
                 from None
         raise
