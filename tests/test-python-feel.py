@@ -248,6 +248,40 @@ def test_async_wait(fixture):
         buffer.wait()
 
 
+def test_async_failures(fixture):
+    """The error of failed work names the call that waited for the work."""
+    need(fixture, CAPABILITIES.USER_EVENTS)
+    context, buffer = fixture.context, fixture.buffer(64)
+
+    async def leave(stream):
+        async with stream:
+            pass
+
+    async def wait(awaitable):
+        await awaitable
+
+    async def run():
+        for name, begin in (
+                ("Stream.__await__", wait), ("Stream.__aexit__", leave),
+                ("Event.__await__", lambda stream: wait(stream.record())),
+                ("Buffer.fill_async", lambda stream: buffer.fill_async(2, stream=stream)),
+                ("Stream.call", lambda stream: asyncio.wrap_future(stream.call(int))),
+                ("Event.call", lambda stream: asyncio.wrap_future(stream.record().call(int)))):
+            gate, stream = Gpu.Event.new_user(context), fixture.new_stream()
+            stream.wait_event(gate)
+            stream.fill(buffer, 1)
+            waiting = asyncio.ensure_future(begin(stream))
+            await asyncio.sleep(0)
+            gate.fail("boom")
+            with raises(Gpu.Error, f"{name}: boom"):
+                await waiting
+            buffer.write(bytes(64))
+            with raises(Gpu.Error, "Stream.synchronize: boom"):
+                stream.synchronize()
+
+    asyncio.run(run())
+
+
 def test_async_callbacks(fixture):
     """With a callback, asynchronous methods behave as in C."""
     buffer = fixture.buffer(b"0123456789")

@@ -60,7 +60,7 @@ from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch, to_flags
-from ._gpumem_names import register
+from ._gpumem_names import find_caller, register
 from ._gpumem_ndarray import DeviceArrayMethods, DTypeMethods, numbers
 from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, bind_arguments,
                                  declare_arguments, parse_arguments)
@@ -1253,7 +1253,7 @@ class Event(Gpu.Event):
         return call(self, function, args)
 
     def __await__(self):
-        return wait_for(self.wait_async, self.wait_finish).__await__()
+        return wait_for(self.wait_async, self.wait_finish, caller=find_caller()).__await__()
 
 
 Event = override(Event)
@@ -1556,7 +1556,8 @@ class Stream(AsyncStream, StreamFileMethods, Gpu.Stream):
         return wait(self.record(), cancellable)
 
     def __await__(self):
-        return wait_for(self.synchronize_async, self.synchronize_finish).__await__()
+        return wait_for(self.synchronize_async, self.synchronize_finish,
+                        caller=find_caller()).__await__()
 
     def __enter__(self):
         return self

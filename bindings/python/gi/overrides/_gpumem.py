@@ -11,7 +11,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_checks import to_index
-from ._gpumem_names import find_caller, run_for
+from ._gpumem_names import find_caller, name_call, run_for
 from ._gpumem_native import fast
 
 Gpu = get_introspection_module("Gpu")
@@ -369,15 +369,23 @@ class LoopThread:
 _get_await_context = LoopThread("gpumem-await").get_context
 
 
-async def wait_for(begin, finish, progress=None):
+def _run_later(function):
+    source = GLib.Idle(priority=GLib.PRIORITY_DEFAULT)
+    source.set_callback(function)
+    source.attach(_get_await_context())
+
+
+async def wait_for(begin, finish, progress=None, caller=None):
     """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
     calls begin (cancellable, callback, report), and progress (current, total) in the loop. An
-    exception of progress() cancels the operation, and reaches the caller."""
+    exception of progress() cancels the operation, and reaches the caller. Errors of failed work
+    name the function caller, by default the coroutine that the program awaits."""
     import asyncio
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function (current, total), not {progress!r}")
     loop = asyncio.get_running_loop()
     future = loop.create_future()
+    caller = caller or find_caller()
     cancellable = Gio.Cancellable()
 
     def settle(value, error):
@@ -412,7 +420,7 @@ async def wait_for(begin, finish, progress=None):
         try:
             settle_later(finish(result), None)
         except Exception as error:
-            settle_later(None, error)
+            settle_later(None, name_call(error, caller))
 
     def start(*data):
         try:
@@ -421,9 +429,7 @@ async def wait_for(begin, finish, progress=None):
             settle_later(None, error)
         return GLib.SOURCE_REMOVE
 
-    source = GLib.Idle(priority=GLib.PRIORITY_DEFAULT)
-    source.set_callback(start)
-    source.attach(_get_await_context())
+    _run_later(start)
     try:
         return await future
     except asyncio.CancelledError:

@@ -6,6 +6,7 @@ import concurrent.futures
 from gi.repository import GLib
 
 from ._gpumem import LoopThread
+from ._gpumem_names import find_caller, name_call
 
 # asyncio and the release of data have a thread of their own, because a function of the program may
 # block this thread.
@@ -57,8 +58,12 @@ def _run(future, function, *args):
         trace = None
 
 
-def _finish(event, result, function, args):
-    event.wait_finish(result)
+def _finish(event, result, caller, function, args):
+    try:
+        event.wait_finish(result)
+    except GLib.Error as error:
+        name_call(error, caller)
+        raise
     return function(*args)
 
 
@@ -68,9 +73,10 @@ def call(event, function, args):
         raise TypeError(f"the function must be callable, not {function!r}")
     future = CallFuture()
     pending = [future]                          # until _run() takes it
+    caller = find_caller()
 
     def done(source, result):
-        _run(pending.pop(), _finish, event, result, function, args)
+        _run(pending.pop(), _finish, event, result, caller, function, args)
 
     def start(*data):
         try:

@@ -76,7 +76,8 @@ def _find_attribute_doc(owners, name):
 
 def _may_be_called(name):
     return name.isidentifier() and (not name.startswith("_")
-                                    or name in ("__call__", "__init__", "__new__"))
+                                    or name in ("__aexit__", "__await__", "__call__", "__init__",
+                                                "__new__"))
 
 
 def name_methods(classes):

@@ -6,6 +6,7 @@ import re
 import sys
 
 import gi
+from gi.repository import GLib
 
 from ..module import get_introspection_module, repository
 from ._gpumem_callbacks import get_call
@@ -17,6 +18,7 @@ GENERATED = "<gi.overrides.Gpu>"                # the file of generated function
 _FOLDERS = (os.path.dirname(__file__), os.path.dirname(gi.__file__), GENERATED)
 
 _SYMBOL = re.compile(r"\bgpu_[a-z0-9_]*[a-z0-9]\b(?!\.)|\bGPU_[A-Z0-9_]*[A-Z0-9]\b")
+FUNCTION = re.compile(r"[A-Z]\w*\.\w+: ")       # at the start of a message
 _PREFIX = re.compile(r"(gpu_[a-z0-9_]+): ")
 
 # Functions that methods of another name call. A message may be that of an earlier call.
@@ -116,6 +118,14 @@ def find_caller():
         name = _callable_names.get(frame.f_code, name)
         frame = frame.f_back
     return name
+
+
+def name_call(error, caller):
+    """Puts the function that the program called in front of the message of failed work, unless the
+    message names a function already. Returns the error."""
+    if caller and isinstance(error, GLib.Error) and not FUNCTION.match(error.message):
+        error.message = f"{caller}: {error.message}"
+    return error
 
 
 def run_for(caller, function):

@@ -2,18 +2,14 @@
 """Kernel arguments in memory of other libraries: arrays with the CUDA Array Interface or with
 DLPack, and addresses as numbers."""
 
-import re
-
 from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem_dlpack import CPU, can_access, import_array, import_interface
-from ._gpumem_names import find_caller
+from ._gpumem_names import FUNCTION, find_caller
 from ._gpumem_protocols import read_dlpack_device
 
 Gpu = get_introspection_module("Gpu")
-
-_FUNCTION = re.compile(r"[A-Z]\w*\.\w+: ")      # at the start of a message
 
 
 def describe(kernel, index):
@@ -26,7 +22,7 @@ def name_argument(error, kernel, index):
     instead of the function that converts the argument."""
     what, caller = describe(kernel, index), find_caller()
     text = error.message.removeprefix(f"{what}: ")
-    match = _FUNCTION.match(text)
+    match = FUNCTION.match(text)
     text = text[match.end():] if match else text
     error.message = f"{f'{caller}: ' if caller else ''}{what}: {text}"
 
