@@ -7,11 +7,12 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import types
 import weakref
 from types import SimpleNamespace
 
-from python_util import Skip, equal, main, need_numpy, np, raises, run_without_fast, spin
+from python_util import DEADLINE, Skip, equal, main, need_numpy, np, raises, run_without_fast, spin
 from gi.repository import Gpu
 
 
@@ -396,6 +397,23 @@ def test_capsules_of_other_devices(fixture):
     copied = Gpu.Array.from_dlpack(array.__dlpack__(), fixture.context, True)
     array.fill(0)
     equal(copied.tolist(), sample().tolist())
+
+
+def test_capsules_leave_no_context(fixture):
+    """The context of the host through which a capsule is copied does not outlive the copy."""
+    need_numpy()
+
+    def count():
+        gc.collect()
+        return Gpu.debug_list_live_objects().unpack().get("native-context", 0)
+
+    before = count()
+    for _ in range(10):
+        Gpu.Array.from_dlpack(sample().__dlpack__(), fixture.context, copy=True)
+    deadline = time.monotonic() + DEADLINE      # another thread frees the capsules' memory
+    while count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    equal(count(), before)
 
 
 def test_capsules(fixture):

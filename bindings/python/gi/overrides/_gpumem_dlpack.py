@@ -166,6 +166,19 @@ def _to_host(array, device, copy, versioned):
     return result, True
 
 
+def _copy_from_host(context, array):
+    """Copies an array of a context of the host to another context, and waits. Between contexts,
+    copy_to() would keep the driver's part of the context of the host."""
+    result = Gpu.Array.new_full(context, None, None, array.get_dtype(), list(array.shape),
+                                array._get_order())
+    if array.size > 0:
+        array.memory.wait()
+        offset = array.get_offset() - array.get_range()[0]
+        run_interruptible(lambda: result.write_strided(None, array.get_host_bytes(), offset,
+                                                       list(array.strides), None))
+    return result
+
+
 _PAIRS = {"dl_device": "a type and a number of DLPack", "max_version": "two numbers"}
 
 
@@ -399,7 +412,9 @@ class DLPackMethods:
         if kind not in (CPU, CUDA_HOST, CUDA, CUDA_MANAGED):
             raise _refuse_device(context, kind, number)
         array = _import(_find_context(kind, number), capsule, None)
-        return array.copy_to(context, _to_copier(kind, stream))
+        if kind in (CPU, CUDA_HOST):
+            return _copy_from_host(context, array)
+        return array.copy_to(context, stream)
 
     @classmethod
     def _copy_from(cls, context, data, kind, number, stream):
