@@ -258,9 +258,9 @@ def plain_bind_arguments():
     for values, error, word in (((200, 1, 3, (1, 2, 3), b""), OverflowError, "200"),
                                 ((1, -1, 3, (1, 2, 3), b""), OverflowError, "b is a ushort"),
                                 ((1, 1, 1e300, (1, 2, 3), b""), OverflowError, "1e+300"),
-                                ((1.5, 1, 1, (1, 2, 3), b""), TypeError, "a is a char and cannot "
-                                 "be 1.5, a float"),
-                                ((1, 1, 1, 5, b""), TypeError, "d is a double3 and cannot be 5"),
+                                ((1.5, 1, 1, (1, 2, 3), b""), TypeError, "argument a of type "
+                                 "char cannot be 1.5, a float"),
+                                ((1, 1, 1, 5, b""), TypeError, "d of type double3 cannot be 5"),
                                 ((1, 1, 1, (1, 2), b""), ValueError, "double3"),
                                 ((1,), TypeError, "5 arguments: a, b, c, d, p")):
         with raises(error, word):
@@ -275,11 +275,11 @@ def plain_bind_arrays():
               [struct.pack("=f", 1), struct.pack("=q", 1)])
     with raises(OverflowError, "x is a char"):
         Gpu.bind_arguments("char x", [np.array(128)])
-    with raises(TypeError, "x is a char and cannot be array([1.5])"):
+    with raises(TypeError, "argument x of type char cannot be array([1.5])"):
         Gpu.bind_arguments("char x", [np.array([1.5])])
     for shape in ((2,), (0,), (1, 2)):
         for text in ("float x", "int x"):
-            with raises(TypeError, "x is a", f"an array of shape {shape}"):
+            with raises(TypeError, "argument x", f"an array of shape {shape}"):
                 Gpu.bind_arguments(text, [np.ones(shape, "i4")])
 
 

@@ -243,8 +243,8 @@ class ScalarArgument(_TypedArgument):
         return [data + bytes(struct.calcsize(kind)) if count == "3" else data]
 
     def _refuse(self, value):
-        raise TypeError(f"{self.name} is a {self.type_name} and cannot be {reprlib.repr(value)}, "
-                        f"a {type(value).__name__}") from None
+        raise TypeError(f"argument {self.name} of type {self.type_name} cannot be "
+                        f"{reprlib.repr(value)}, a {type(value).__name__}") from None
 
     def _to_list(self, value):
         try:
@@ -258,8 +258,8 @@ class ScalarArgument(_TypedArgument):
         if not isinstance(shape, tuple) or not hasattr(value, "reshape"):
             return value
         if math.prod(shape) != 1:
-            raise TypeError(f"{self.name} is a {self.type_name} and cannot be an array of shape "
-                            f"{shape}")
+            raise TypeError(f"argument {self.name} of type {self.type_name} cannot be an array of "
+                            f"shape {shape}")
         return value.reshape(())[()]
 
     def __repr__(self):
