@@ -329,6 +329,44 @@ cross_driver_dropped (TestFixture *fixture)
     }
 }
 
+static guint
+count_contexts (void)
+{
+  g_autoptr (GVariant) live = gpu_debug_list_live_objects ();
+  guint n = 0;
+
+  g_variant_lookup (live, "native-context", "u", &n);
+
+  return n;
+}
+
+/* A stream that copies from one context after another does not keep the released contexts alive,
+ * except the last one. */
+static void
+cross_driver_contexts_dropped (TestFixture *fixture)
+{
+  GPtrArray *devices = test_devices ();
+  g_autoptr (GpuBuffer) near = test_buffer (fixture, 4096);
+  guint before = count_contexts ();
+  gint64 deadline;
+
+  for (guint i = 0; i < 5 * devices->len; i++)
+    {
+      g_auto (Other) other = { 0 };
+      g_autoptr (GpuBuffer) far = NULL;
+
+      other_init (&other, g_ptr_array_index (devices, i % devices->len));
+      far = test_buffer_filled (&other.fixture, 4096, (guint8) i);
+      copy (fixture->stream, near, 0, far, 0, 4096);
+      test_synchronize (fixture->stream);
+    }
+
+  deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+  while (count_contexts () > before + 1 && g_get_monotonic_time () < deadline)
+    g_usleep (1000);
+  g_assert_cmpuint (count_contexts (), <=, before + 1);
+}
+
 /* Drops the source and the stream of a copy, both of @fixture, directly after the submission. */
 static void
 dropped_near (TestFixture *fixture, TestFixture *other)
@@ -1030,6 +1068,7 @@ main (int argc, char **argv)
   test_add ("overlap", cross_driver_overlap);
   test_add ("dropped", cross_driver_dropped);
   test_add ("dropped-near", cross_driver_dropped_near);
+  test_add ("contexts-dropped", cross_driver_contexts_dropped);
   test_add ("failed", cross_driver_failed);
   test_add ("failure-propagates", cross_driver_failure_propagates);
   test_add ("failed-read", cross_driver_failed_read);

@@ -122,6 +122,40 @@ find_partner (GpuTimeline      *timeline,
   return NULL;
 }
 
+/* Returns whether the program has released the GpuContext, and all its memory, which holds
+ * references to the GpuContext. */
+static gboolean
+is_abandoned (GpuNativeContext *context)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+
+  return context->owner == NULL;
+}
+
+/* A program may copy from one context after another to the same stream: drops the partners in
+ * contexts that it has released. */
+static void
+drop_abandoned_partners (GpuTimeline *timeline)
+{
+  g_autoptr (GPtrArray) partners
+    = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+
+  _gpu_timeline_lock (timeline);
+
+  for (guint i = 0; timeline->partners != NULL && i < timeline->partners->len; i++)
+    g_ptr_array_add (partners, _gpu_timeline_ref (g_ptr_array_index (timeline->partners, i)));
+
+  _gpu_timeline_unlock (timeline);
+
+  for (guint i = 0; i < partners->len; i++)
+    {
+      GpuTimeline *partner = g_ptr_array_index (partners, i);
+
+      if (is_abandoned (partner->context))
+        drop_partner (timeline, partner);
+    }
+}
+
 /* (transfer full): gets the partner of @timeline in @context: an internal stream for the half of
  * cross-driver copies that @context executes. Creates the partner when it is first needed.
  * Timelines do not share partners: otherwise unrelated streams would wait for each other. */
@@ -136,6 +170,7 @@ get_partner (GpuTimeline       *timeline,
   if (partner != NULL)
     return partner;
 
+  drop_abandoned_partners (timeline);
   partner = partner_new (context, error);
   if (partner == NULL)
     return NULL;
