@@ -26,7 +26,7 @@ typedef struct
   GMutex           lock;            /* prevents range_take() from clearing `data` while range_ref()
                                      * adds a reference */
   GpuTimeline     *timeline;
-  GpuStorage      *storage;         /* in use until the range is freed */
+  GpuStorage      *storage;         /* in use while the range is mapped; NULL once unmapped */
   gpointer         data;            /* atomic; NULL once unmapped */
   gsize            offset;          /* from the start of the memory of `storage->root` */
   gsize            size;
@@ -111,6 +111,19 @@ run_unmap (gconstpointer     operation,
                                          error);
 }
 
+/* An unmapped range must not count as a user: the memory of the range may then be spilled. */
+static void
+range_leave (MappedRange *range)
+{
+  GpuStorage *storage = g_steal_pointer (&range->storage);
+
+  if (storage == NULL)
+    return;
+
+  _gpu_storage_unuse (storage);
+  _gpu_storage_unref (storage);
+}
+
 /* Unmaps @data, which range_take() removed from @range. */
 static gboolean
 range_unmap (MappedRange  *range,
@@ -126,6 +139,7 @@ range_unmap (MappedRange  *range,
   gboolean success = _gpu_submit (range->timeline, &submission, NULL, error);
 
   _gpu_storage_unmap (range->storage->root, range->offset, range->size, range->write);
+  range_leave (range);
 
   return success;
 }
@@ -182,8 +196,7 @@ range_unref (gpointer data)
   if (range->data != NULL)
     range_unmap (range, range->data, NULL);
 
-  _gpu_storage_unuse (range->storage);
-  _gpu_storage_unref (range->storage);
+  range_leave (range);
   _gpu_timeline_unuse (range->timeline);
   _gpu_timeline_unref (range->timeline);
   g_mutex_clear (&range->lock);
