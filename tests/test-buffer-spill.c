@@ -183,6 +183,50 @@ spill_refused (TestFixture *fixture)
   for_each_source (fixture, check_refused, TRUE);
 }
 
+/* Unmapped mappings, released slices and released images do not prevent a spill, even while the
+ * program still has references to them. */
+static void
+check_released (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT8 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+  g_autoptr (GpuImage) image = NULL;
+
+  fill (fixture->stream, buffer, 5);
+  mapping = gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_buffer_spill (buffer, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_spill", "mappings");
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+  spill (buffer, NULL);
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+  g_assert_null (gpu_mapping_get_data (mapping));
+  unspill (buffer, NULL);
+
+  slice = gpu_buffer_slice (buffer, 0, 4096, &error);
+  g_assert_no_error (error);
+  gpu_memory_release (GPU_MEMORY (slice));
+  spill (buffer, NULL);
+  unspill (buffer, NULL);
+
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &format,
+                                    GPU_IMAGE_TYPE_IMAGE_2D, 1024, 64, 1024, NULL);
+  if (image != NULL)
+    gpu_memory_release (GPU_MEMORY (image));
+  spill (buffer, NULL);
+  unspill (buffer, NULL);
+  assert_filled (buffer, 5);
+}
+
+static void
+spill_released (TestFixture *fixture)
+{
+  for_each_source (fixture, check_released, TRUE);
+}
+
 /* A prepared launch has looked up its memory before the spill, but must also refuse the spilled
  * buffer. */
 static void
@@ -416,6 +460,56 @@ spill_waits_for_streams (TestFixture *fixture)
   assert_filled (copy, 6);
 }
 
+/* A spill waits for pending work that uses a slice which the program has already dropped. */
+static void
+check_dropped_slice (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  const guint8 value = 7;
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, first);
+  g_autoptr (GpuBuffer) copy = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) slice = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      Opener opener = { NULL, FALSE };
+      GThread *thread;
+
+      fill (first, buffer, 6);
+      test_synchronize (first);
+      slice = gpu_buffer_slice (buffer, 0, SIZE / 2, &error);
+      g_assert_no_error (error);
+      gate = test_gate (fixture, second);
+      if (i == 0)
+        gpu_stream_copy (second, GPU_MEMORY (copy), 0, GPU_MEMORY (slice), 0, SIZE / 2, &error);
+      else
+        gpu_stream_fill (second, GPU_MEMORY (slice), 0, SIZE / 2, &value, 1, &error);
+      g_assert_no_error (error);
+      g_clear_object (&slice);
+      opener.gate = gate;
+      thread = g_thread_new ("open", open_later, &opener);
+      spill (buffer, first);
+      g_assert_true (g_atomic_int_get (&opener.is_open));
+      g_thread_join (thread);
+      g_clear_object (&gate);
+      unspill (buffer, first);
+    }
+
+  bytes = test_content (buffer);
+  test_assert_value (g_bytes_get_data (bytes, NULL), value, SIZE / 2);
+}
+
+static void
+spill_dropped_slice (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_each_source (fixture, check_dropped_slice, TRUE);
+}
+
 /* --- out of memory ---------------------------------------------------------------------------- */
 
 #define N_BUFFERS 12
@@ -646,10 +740,12 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("content", spill_content);
   test_add ("refused", spill_refused);
+  test_add ("released", spill_released);
   test_add ("prepared", spill_prepared);
   test_add ("freed-while-spilled", spill_freed_while_spilled);
   test_add ("in-flight", spill_in_flight);
   test_add ("waits-for-streams", spill_waits_for_streams);
+  test_add ("dropped-slice", spill_dropped_slice);
   test_add ("out-of-memory", spill_out_of_memory);
   test_add ("retry-after-failure", spill_retry_after_failure);
   test_add ("subprocess/retry-after-failure", spill_retry_after_failure_opencl);

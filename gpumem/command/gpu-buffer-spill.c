@@ -79,7 +79,7 @@ begin_move (GpuMemory       *memory,
     {
       obstacle = to == GPU_MEMORY_STATE_SPILLED ? get_obstacle_locked ((GpuBuffer *) memory) : NULL;
       can_begin = obstacle == NULL && storage->root == storage
-                  && g_atomic_int_get (&storage->users) == 1
+                  && _gpu_storage_count_users_locked (storage) == 1
                   && g_atomic_int_get (&storage->n_prepared) == 0;
     }
 
@@ -161,6 +161,9 @@ spill (GpuMemory   *memory,
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
 
+  if (content != NULL)
+    _gpu_storage_wait_for_retiring (storage);
+
   if (content == NULL || !drop_memory (memory, error))
     {
       g_prefix_error (error, "%s: ", function);
@@ -198,17 +201,18 @@ notify_spilled (GpuBuffer *buffer)
  *
  * Blocks until the contents are read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). The
  * read is ordered after the last work that wrote the memory, on any stream. If @buffer is not from
- * a pool, the call also blocks until all work that uses the memory has completed. May be called
- * from any thread.
+ * a pool, or if pending work uses a released slice of @buffer, the call also blocks until all work
+ * that uses the memory has completed. Released slices and images of @buffer, and mappings that are
+ * no longer mapped, do not prevent the move. May be called from any thread.
  *
  * An error leaves @buffer unchanged.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for a slice, for pitched, wrapped,
  *   imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory that a #GpuAllocatorAdaptor tracks,
- *   or if the pool of @buffer no longer exists; %GPU_ERROR_BUSY while slices, images, mappings or
- *   prepared launches of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if the flags do not let the
- *   host read and write the memory, or if @stream belongs to another context; %GPU_ERROR_RELEASED;
- *   or the driver's error
+ *   or if the pool of @buffer no longer exists; %GPU_ERROR_BUSY while @buffer is mapped, or while
+ *   slices, images or prepared launches of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if the flags
+ *   do not let the host read and write the memory, or if @stream belongs to another context;
+ *   %GPU_ERROR_RELEASED; or the driver's error
  *
  * Since: 0.1
  */

@@ -129,6 +129,10 @@ struct _GpuStorage
   gatomicrefcount   refs;
   gint              users;          /* atomic; number of users: memory objects that are not
                                      * released, slices and mappings */
+  guint             n_retiring;     /* number of users that are slices or aliases without users of
+                                     * their own, which only wait for pending work; under lock */
+  gboolean          is_retiring;    /* counted in n_retiring of another storage */
+  struct _GpuLatch *retired;        /* opened when n_retiring becomes 0, or NULL; under lock */
   gint              n_prepared;     /* atomic; number of prepared launches with this memory. They
                                      * store the handle of `buffer`, so the memory cannot be spilled
                                      * while there are any */
@@ -199,7 +203,8 @@ gboolean    _gpu_use_can_ignore         (const GpuUse      *use,
  * _gpu_storage_empty() fails. */
 gboolean    _gpu_storage_drop_buffer    (GpuStorage        *storage,
                                          GError           **error);
-/* Like _gpu_storage_renew(), but sets @error on failure. */
+/* Like _gpu_storage_renew(), but sets @error on failure. Released slices may still have references
+ * to the storage. No other thread may submit work for the storage. */
 gboolean    _gpu_storage_empty          (GpuStorage        *storage,
                                          GArray           **uses,
                                          GError           **error);
@@ -231,6 +236,13 @@ void        _gpu_storage_unref          (GpuStorage        *storage);
 /* Adds and removes a user. A new storage has one user. */
 void        _gpu_storage_use            (GpuStorage        *storage);
 void        _gpu_storage_unuse          (GpuStorage        *storage);
+/* Counts the users, except released slices and aliases that only wait for pending work. Caller has
+ * locked @storage. */
+gint        _gpu_storage_count_users_locked (GpuStorage    *storage);
+/* Blocks until released slices and aliases of @storage are freed, and the work that delays this has
+ * completed. Returns FALSE if they are not freed shortly after that work. No other thread may wait
+ * at the same time. */
+gboolean    _gpu_storage_wait_for_retiring (GpuStorage     *storage);
 /* Must be called while @storage has users. Newer hooks are called before older hooks. */
 void        _gpu_storage_add_hook       (GpuStorage        *storage,
                                          GpuStorageHook    *hook);

@@ -2,12 +2,18 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-latch-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-storage-private.h"
 
 /* If the bias of a root has changed to another stream this many times, the root is never biased
  * again, because each change takes two more locks. */
 #define MAX_BIASES 4
+
+/* Microseconds that _gpu_storage_wait_for_retiring() waits after all work has completed. By then,
+ * other threads only have to call a few functions. Without a limit, a program that spills memory in
+ * a destroy notify of completed work could wait for its own thread. */
+#define RETIRE_TIME (10 * G_USEC_PER_SEC)
 
 static void
 readers_clear (gpointer data)
@@ -515,6 +521,8 @@ forget_uses (GpuStorage *storage)
   storage->reader = (GpuPoint) { NULL, 0 };
   storage->last_write = (GpuPoint) { NULL, 0 };
   storage->writer_kind = GPU_USE_WRITE;
+  storage->last_biased_to = NULL;
+  storage->n_biases = 0;
   _gpu_storage_unlock_shared (storage);
 
   _gpu_point_clear (&writer);
@@ -547,6 +555,90 @@ _gpu_storage_renew (GpuStorage  *storage,
   return TRUE;
 }
 
+/* Continues a release once the storage has no users left. */
+static void
+begin_release (GpuStorage *storage)
+{
+  record_stream_uses (storage->root);
+  storage->pending = list_pending (storage->root);
+  _gpu_storage_resume_release (storage);
+}
+
+/* Like _gpu_storage_unuse(), for a user that is counted in n_retiring. Changes both counters under
+ * the lock, because _gpu_storage_count_users() subtracts one from the other. */
+static void
+unuse_retiring (GpuStorage *storage)
+{
+  GpuLatch *latch = NULL;
+  gboolean is_last;
+
+  g_mutex_lock (&storage->lock);
+  is_last = g_atomic_int_dec_and_test (&storage->users);
+
+  if (--storage->n_retiring == 0)
+    latch = g_steal_pointer (&storage->retired);
+
+  g_mutex_unlock (&storage->lock);
+
+  if (latch != NULL)
+    _gpu_latch_open (latch, NULL);
+
+  if (is_last)
+    begin_release (storage);
+}
+
+/* Called when only pending work delays freeing the buffer of @storage. */
+static void
+set_retiring (GpuStorage *storage)
+{
+  GpuStorage *used = get_used (storage);
+
+  if (used == NULL || storage->pending == NULL)
+    return;
+
+  g_mutex_lock (&used->lock);
+  used->n_retiring++;
+  g_mutex_unlock (&used->lock);
+  storage->is_retiring = TRUE;
+}
+
+gint
+_gpu_storage_count_users_locked (GpuStorage *storage)
+{
+  return g_atomic_int_get (&storage->users) - (gint) storage->n_retiring;
+}
+
+gboolean
+_gpu_storage_wait_for_retiring (GpuStorage *storage)
+{
+  g_autoptr (GpuLatch) latch = NULL;
+
+  g_mutex_lock (&storage->lock);
+
+  if (storage->n_retiring > 0)
+    {
+      latch = _gpu_latch_new ();
+      storage->retired = _gpu_latch_ref (latch);
+    }
+
+  g_mutex_unlock (&storage->lock);
+
+  if (latch == NULL)
+    return TRUE;
+
+  _gpu_storage_wait_for_uses (storage->root, NULL, NULL);
+
+  if (_gpu_latch_wait (latch, g_get_monotonic_time () + RETIRE_TIME, NULL, NULL))
+    return TRUE;
+
+  g_mutex_lock (&storage->lock);
+  if (storage->retired == latch)
+    _gpu_latch_unref (g_steal_pointer (&storage->retired));
+  g_mutex_unlock (&storage->lock);
+
+  return FALSE;
+}
+
 static void
 free_buffer (GpuStorage *storage)
 {
@@ -566,10 +658,11 @@ free_buffer (GpuStorage *storage)
 
   forget_uses (storage);
 
-  if (used != NULL)
+  if (storage->is_retiring)
+    unuse_retiring (used);
+  else if (used != NULL)
     _gpu_storage_unuse (used);
 }
-
 
 GArray *
 _gpu_storage_list_work (GpuStorage *root)
@@ -618,12 +711,17 @@ _gpu_storage_empty (GpuStorage  *storage,
                     GArray     **uses,
                     GError     **error)
 {
-  if (_gpu_storage_renew (storage, uses))
-    return TRUE;
+  if (g_atomic_int_get (&storage->users) != 1 || g_atomic_pointer_get (&storage->hooks) != NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY, "the memory is in use elsewhere");
+      return FALSE;
+    }
 
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY, "the memory is in use elsewhere");
+  record_stream_uses (storage);
+  *uses = list_pending (storage);
+  forget_uses (storage);
 
-  return FALSE;
+  return TRUE;
 }
 
 gboolean
@@ -779,6 +877,7 @@ _gpu_storage_resume_release (GpuStorage *storage)
     storage->suballocation->return_to_pool (storage);
 
   free_in_order (storage);
+  set_retiring (storage);
   retire (_gpu_storage_ref (storage));
 }
 
@@ -797,12 +896,8 @@ _gpu_storage_wait_for (GpuStorage  *storage,
 void
 _gpu_storage_unuse (GpuStorage *storage)
 {
-  if (!g_atomic_int_dec_and_test (&storage->users))
-    return;
-
-  record_stream_uses (storage->root);
-  storage->pending = list_pending (storage->root);
-  _gpu_storage_resume_release (storage);
+  if (g_atomic_int_dec_and_test (&storage->users))
+    begin_release (storage);
 }
 
 /* If a user event may fail a write, the write may end before the uses that it waits for. So keep
