@@ -227,6 +227,46 @@ spill_released (TestFixture *fixture)
   for_each_source (fixture, check_released, TRUE);
 }
 
+/* Released memory is equal only to itself. The hash does not change, and equal objects have equal
+ * hashes. */
+static void
+check_hash (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
+  g_autoptr (GpuBuffer) next = NULL;
+  g_autoptr (GpuBuffer) other = NULL;
+  guint hash = gpu_memory_hash (GPU_MEMORY (buffer));
+  GpuBuffer *wrapped = gpu_buffer_new_wrapped (fixture->context,
+                                               gpu_memory_get_native_handle (GPU_MEMORY (buffer)),
+                                               SIZE, GPU_WRAP_MODE_BORROW, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (gpu_memory_equal (GPU_MEMORY (buffer), GPU_MEMORY (wrapped)));
+  g_assert_cmpuint (gpu_memory_hash (GPU_MEMORY (wrapped)), ==, hash);
+  g_object_unref (wrapped);
+
+  spill (buffer, NULL);
+  g_assert_cmpuint (gpu_memory_hash (GPU_MEMORY (buffer)), ==, hash);
+  other = take (fixture, pool, NULL);
+  unspill (buffer, NULL);
+  g_assert_cmpuint (gpu_memory_hash (GPU_MEMORY (buffer)), ==, hash);
+  g_assert_false (gpu_memory_equal (GPU_MEMORY (buffer), GPU_MEMORY (other)));
+
+  hash = gpu_memory_hash (GPU_MEMORY (other));
+  gpu_memory_release (GPU_MEMORY (other));
+  g_assert_cmpuint (gpu_memory_hash (GPU_MEMORY (other)), ==, hash);
+  next = take (fixture, pool, NULL);
+  g_assert_false (gpu_memory_equal (GPU_MEMORY (next), GPU_MEMORY (other)));
+  g_assert_true (gpu_memory_equal (GPU_MEMORY (other), GPU_MEMORY (other)));
+}
+
+static void
+spill_hash (TestFixture *fixture)
+{
+  for_each_source (fixture, check_hash, TRUE);
+}
+
 /* A prepared launch has looked up its memory before the spill, but must also refuse the spilled
  * buffer. */
 static void
@@ -741,6 +781,7 @@ main (int argc, char **argv)
   test_add ("content", spill_content);
   test_add ("refused", spill_refused);
   test_add ("released", spill_released);
+  test_add ("hash", spill_hash);
   test_add ("prepared", spill_prepared);
   test_add ("freed-while-spilled", spill_freed_while_spilled);
   test_add ("in-flight", spill_in_flight);

@@ -337,6 +337,37 @@ buffer_equality (TestFixture *fixture)
                     gpu_memory_get_native_handle (GPU_MEMORY (b)));
 }
 
+/* Slices of the same range are equal, and equal to the buffer if they cover it. */
+static void
+buffer_equality_slices (TestFixture *fixture)
+{
+  const gsize half = MAX (gpu_device_get_base_alignment (fixture->device), 64);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 2 * half);
+  g_autoptr (GpuBuffer) all = gpu_buffer_slice (buffer, 0, 2 * half, NULL);
+  g_autoptr (GpuBuffer) first = gpu_buffer_slice (buffer, 0, half, NULL);
+  g_autoptr (GpuBuffer) second = gpu_buffer_slice (buffer, half, half, NULL);
+  g_autoptr (GpuBuffer) again = gpu_buffer_slice (all, half, half, NULL);
+  g_autoptr (GpuBuffer) wrapped =
+    gpu_buffer_new_wrapped (fixture->context, gpu_memory_get_native_handle (GPU_MEMORY (second)),
+                            half, GPU_WRAP_MODE_BORROW, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (gpu_memory_equal (GPU_MEMORY (buffer), GPU_MEMORY (all)));
+  g_assert_cmpuint (gpu_memory_hash (GPU_MEMORY (buffer)), ==, gpu_memory_hash (GPU_MEMORY (all)));
+  g_assert_true (gpu_memory_equal (GPU_MEMORY (second), GPU_MEMORY (again)));
+  g_assert_cmpuint (gpu_memory_hash (GPU_MEMORY (second)), ==,
+                    gpu_memory_hash (GPU_MEMORY (again)));
+  g_assert_true (gpu_memory_equal (GPU_MEMORY (second), GPU_MEMORY (wrapped)));
+  g_assert_cmpuint (gpu_memory_hash (GPU_MEMORY (second)), ==,
+                    gpu_memory_hash (GPU_MEMORY (wrapped)));
+  g_assert_false (gpu_memory_equal (GPU_MEMORY (first), GPU_MEMORY (second)));
+  g_assert_false (gpu_memory_equal (GPU_MEMORY (first), GPU_MEMORY (buffer)));
+  gpu_memory_release (GPU_MEMORY (again));
+  g_assert_true (gpu_memory_equal (GPU_MEMORY (again), GPU_MEMORY (again)));
+  g_assert_false (gpu_memory_equal (GPU_MEMORY (second), GPU_MEMORY (again)));
+}
+
 static void
 buffer_attributes (TestFixture *fixture)
 {
@@ -809,6 +840,7 @@ main (int argc, char **argv)
   test_add ("slice-flags", buffer_slice_flags);
   test_add ("for-memory", buffer_for_memory);
   test_add ("equality", buffer_equality);
+  test_add ("equality/slices", buffer_equality_slices);
   test_add ("attributes", buffer_attributes);
   test_add ("flags", buffer_flags);
   test_add ("host-access", buffer_host_access);

@@ -193,9 +193,9 @@ notify_spilled (GpuBuffer *buffer)
  * take long and can fail for lack of memory. A handler of GpuMemoryPool::out-of-memory can spill
  * buffers to make room without data loss.
  *
- * Handles and addresses of @buffer are 0 while it is spilled. After gpu_buffer_unspill(), handles,
- * addresses and gpu_memory_hash() have new values. Streams registered with gpu_memory_add_stream()
- * are no longer registered. Exported handles of the memory, and objects that wrap the memory,
+ * Handles and addresses of @buffer are 0 while it is spilled. After gpu_buffer_unspill(), handles
+ * and addresses have new values. Streams registered with gpu_memory_add_stream() are no longer
+ * registered. Exported handles of the memory, and objects that wrap the memory,
  * become invalid, so the program must not use them any more. Spilling a spilled buffer does
  * nothing.
  *

@@ -894,16 +894,32 @@ is_image_alike (GpuImage *a,
          && gpu_extent_equal (&one->extent, &other->extent);
 }
 
+/* Returns whether @a and @b refer to the same memory. The handles of two OpenCL sub-buffers of the
+ * same range differ. The identities must be equal because gpu_memory_hash() depends on them. */
+static gboolean
+is_same_memory (GpuMemory *a,
+                GpuMemory *b)
+{
+  GpuStorage *one = a->storage;
+  GpuStorage *other = b->storage;
+
+  return one->context->backend == other->context->backend && one->identity == other->identity
+         && (a->handle == b->handle
+             || (!a->is_image && one->root == other->root && one->offset == other->offset));
+}
+
 /**
  * gpu_memory_equal:
  * @a: a #GpuMemory
  * @b: a #GpuMemory
  *
  * Compares two memory objects. They are equal if they refer to the same memory of the same driver
- * and interpret it in the same way. The function compares handles and sizes, and also formats,
- * types and extents of images. An object is equal to an object that wraps its handle; a buffer is
- * not equal to an image over that buffer. Spilled memory is equal only to itself. May be called
- * from any thread.
+ * and interpret it in the same way. The function compares memory and sizes, and also formats, types
+ * and extents of images. An object is equal to an object that wraps its handle. Slices of the same
+ * range are equal, and a slice of a whole buffer is equal to that buffer, on every back end. A
+ * buffer is not equal to an image over that buffer. Released or spilled memory is equal only to
+ * itself. If gpu_buffer_unspill() has restored a buffer of a pool, objects that wrap its new handle
+ * are not equal to it. May be called from any thread.
  *
  * Returns: %TRUE if @a and @b are equal
  *
@@ -919,11 +935,12 @@ gpu_memory_equal (GpuMemory *a,
   if (a == b)
     return TRUE;
 
-  if (a->storage == NULL || b->storage == NULL)
+  if (a->storage == NULL || b->storage == NULL
+      || g_atomic_int_get (&a->state) != GPU_MEMORY_STATE_USABLE
+      || g_atomic_int_get (&b->state) != GPU_MEMORY_STATE_USABLE)
     return FALSE;
 
-  return a->storage->context->backend == b->storage->context->backend
-         && a->handle == b->handle && a->spilled == NULL && b->spilled == NULL
+  return is_same_memory (a, b)
          && a->size == b->size && a->is_image == b->is_image
          && (!a->is_image || is_image_alike ((GpuImage *) a, (GpuImage *) b));
 }
@@ -932,8 +949,9 @@ gpu_memory_equal (GpuMemory *a,
  * gpu_memory_hash:
  * @memory: a #GpuMemory
  *
- * Computes a hash that is consistent with gpu_memory_equal(). gpu_memory_release() does not change
- * the hash; gpu_buffer_unspill() does. May be called from any thread.
+ * Computes a hash that is consistent with gpu_memory_equal(). The hash does not change while
+ * @memory exists: neither gpu_memory_release() nor gpu_buffer_spill() changes it. May be called
+ * from any thread.
  *
  * Returns: the hash
  *
@@ -942,11 +960,11 @@ gpu_memory_equal (GpuMemory *a,
 guint
 gpu_memory_hash (GpuMemory *memory)
 {
-  gint64 handle;
+  gint64 identity;
 
   g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
 
-  handle = (gint64) memory->handle;
+  identity = memory->storage != NULL ? (gint64) memory->storage->identity : 0;
 
-  return g_int64_hash (&handle);
+  return g_int64_hash (&identity);
 }

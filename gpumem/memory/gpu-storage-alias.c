@@ -125,6 +125,7 @@ alias_or_register (GpuStorage        *storage,
        * read-only, although the memory itself can be written. */
       storage->is_constant = found->buffer->is_constant;
       storage->offset = offset;
+      storage->identity = found->identity + offset - found->offset;
       return TRUE;
     }
 

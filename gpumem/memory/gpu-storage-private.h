@@ -140,6 +140,8 @@ struct _GpuStorage
                                      * is the storage of a slice */
   gsize             offset;         /* within the memory of the root */
   gsize             size;
+  guint64           identity;       /* the handle of the outermost memory plus the offset: the same
+                                     * for storages of the same memory, and unchanged by a spill */
   guint64           alias_id;       /* of a root: its key in GpuNativeContext.aliases, or 0 */
   GpuStorageKind    kind;
   gboolean          is_constant;    /* writes through this storage and its slices are rejected */

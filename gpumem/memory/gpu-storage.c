@@ -40,6 +40,7 @@ storage_new (GpuNativeContext *context,
   storage->users = 1;
   storage->context = _gpu_native_context_ref (context);
   storage->buffer = buffer;
+  storage->identity = context->backend->memory->get_handle (buffer);
   storage->root = storage;
   storage->whole = storage;
   storage->size = buffer->size;
@@ -110,6 +111,7 @@ _gpu_storage_new_slice (GpuStorage      *storage,
   slice->root = storage->root;
   slice->whole = _gpu_storage_ref (storage->whole);
   slice->offset = storage->offset + offset;
+  slice->identity = storage->identity + offset;
   slice->is_constant = storage->is_constant;
   _gpu_storage_use (storage->whole);
 

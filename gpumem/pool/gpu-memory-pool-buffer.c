@@ -294,6 +294,10 @@ set_suballocation (GpuMemory            *memory,
       pooled->timeline = _gpu_timeline_ref (timeline);
     }
 
+  /* A restored buffer keeps its identity, so that its hash does not change. */
+  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE)
+    storage->identity = storage->context->backend->memory->get_handle (view->whole) + view->offset;
+
   storage->buffer = view->buffer;
   storage->flags = view->flags;
   storage->size = _gpu_pool_core_get_size (pooled->core, suballocation);

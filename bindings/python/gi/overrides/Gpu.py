@@ -310,8 +310,8 @@ def _synchronize_at_exit(synchronize, kind):
 
 
 class Memory(MemoryFileMethods, Gpu.Memory, _Attributes):
-    """Memory of a context. Objects with the same native handle are equal. A with statement releases
-    the memory at its end."""
+    """Memory of a context. Objects over the same memory are equal, released memory only to itself,
+    and the hash never changes. A with statement releases the memory at its end."""
     __setattr__ = _set_attribute
     context = _get("context")
     flags = _get("flags")
