@@ -454,6 +454,37 @@ event_cancel (TestFixture *fixture)
   test_assert_ok (gpu_event_wait (behind, NULL, &error), error);
 }
 
+/* A wait that was cancelled before the call fails, even if the event is complete. */
+static void
+event_cancelled_before (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) event = test_record (stream);
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GAsyncResult) synchronized = NULL;
+
+  test_synchronize (stream);
+  g_cancellable_cancel (cancellable);
+  g_assert_false (gpu_stream_synchronize (stream, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_false (gpu_event_wait (event, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_false (gpu_event_wait_timeout (event, 0, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_cmpint (gpu_event_poll (event, 0, cancellable, &error), ==, GPU_EVENT_STATUS_PENDING);
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  gpu_event_wait_async (event, cancellable, test_take_result, &result);
+  g_assert_false (gpu_event_wait_finish (event, test_await (&result), &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  gpu_stream_synchronize_async (stream, cancellable, test_take_result, &synchronized);
+  g_assert_false (gpu_stream_synchronize_finish (stream, test_await (&synchronized), &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_cmpint (gpu_event_poll (event, 0, NULL, &error), ==, GPU_EVENT_STATUS_COMPLETE);
+  g_assert_no_error (error);
+}
+
 /* --- the callbacks of tasks --------------------------------------------------------------- */
 
 typedef struct
@@ -921,6 +952,7 @@ main (int argc, char **argv)
   test_add ("timeout", event_timeout);
   test_add ("poll", event_poll);
   test_add ("cancel", event_cancel);
+  test_add ("cancelled-before", event_cancelled_before);
   test_add ("callback-not-nested", event_callback_not_nested);
   test_add ("callback-after-later-wait", event_callback_after_later_wait);
   test_add ("wait-all", event_wait_all);

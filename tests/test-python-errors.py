@@ -619,6 +619,25 @@ def test_cancelled(fixture):
         gate.complete()
 
 
+def test_cancelled_before(fixture):
+    """A wait that was cancelled before the call fails, even if there is nothing to wait for."""
+    cancellable = Gio.Cancellable()
+    cancellable.cancel()
+    stream = Gpu.Stream(fixture.context)
+    event = stream.record()
+    event.wait()
+    memory = fixture.buffer(16)
+    for name, call in (("Stream.synchronize", lambda: stream.synchronize(cancellable)),
+                       ("Event.wait", lambda: event.wait(cancellable)),
+                       ("Event.wait", lambda: Gpu.Event.wait_all([event], cancellable)),
+                       ("Event.wait_timeout", lambda: event.wait_timeout(5, cancellable)),
+                       ("Event.wait_timeout", lambda: event.wait_timeout(-1, cancellable)),
+                       ("Event.poll", lambda: event.poll(0, cancellable)),
+                       ("Memory.wait", lambda: memory.wait(cancellable))):
+        error = catch(GLib.Error, call)
+        assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED), name
+
+
 def test_call_on_a_thread(fixture):
     """A message names the call of the program, also if another thread runs the function."""
     memory = Gpu.HostMemory(fixture.context, 16)

@@ -696,6 +696,12 @@ gpu_event_poll (GpuEvent      *event,
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable),
                         GPU_EVENT_STATUS_PENDING);
 
+  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+    {
+      g_prefix_error (error, "gpu_event_poll: ");
+      return GPU_EVENT_STATUS_PENDING;
+    }
+
   status = query (event, "gpu_event_poll", &failure);
 
   if (status == GPU_EVENT_STATUS_PENDING && failure == NULL)
