@@ -264,6 +264,19 @@ def test_regions(fixture):
                 method(origin, extent)
 
 
+def test_missing_dimensions(fixture):
+    """The origin must be 0 in the dimensions that an image lacks."""
+    texels = image(fixture)
+    for origin in ((0, 0, 1), (0, 0, 2), (WIDTH + 1, 0, 0)):
+        for call in (lambda: texels.read(origin), lambda: texels.fill(0, origin),
+                     lambda: texels.write(b"", origin),
+                     lambda: texels.map(Gpu.MapFlags.READ, origin),
+                     lambda: texels.read(origin, (0, 1, 1))):
+            with raises(Gpu.InvalidArgumentError, "texels at"):
+                call()
+    equal(texels.read((WIDTH, 0, 0)), b"")
+
+
 def test_read_into(fixture):
     """Reads into memory of the program, which must be as large as the region."""
     whole = data(WIDTH * HEIGHT * 4)
@@ -342,12 +355,13 @@ def test_no_texels(fixture):
     dimension that the image lacks."""
     need_numpy()
     need(fixture, Gpu.Capabilities.IMAGES)
-    for form, extent, origin, shape in (
-            ("r-float32", (5, 6), (0, 0, 1), (0, 5)), ("rgba-unorm8", (5, 6), (0, 0, 1), (0, 5, 4)),
-            ("rgba-unorm8", 5, (0, 1), (0, 4)), ("r-float32", (5, 6), (5, 0), (6, 0))):
+    for form, extent, origin, region, shape in (
+            ("r-float32", (5, 6), 0, (5, 6, 0), (0, 5)),
+            ("rgba-unorm8", (5, 6), 0, (5, 6, 0), (0, 5, 4)),
+            ("rgba-unorm8", 5, 0, (5, 0), (0, 4)), ("r-float32", (5, 6), (5, 0), None, (6, 0))):
         one = Gpu.Image(fixture.context, form, extent)
-        equal(one.read(origin), b"")
-        array = one.to_numpy(origin)
+        equal(one.read(origin, region), b"")
+        array = one.to_numpy(origin, region)
         equal((array.shape, array.dtype), (shape, one.dtype))
 
 

@@ -395,6 +395,18 @@ is_within (gsize origin,
   return origin <= whole && size <= whole - origin;
 }
 
+/* Returns whether the origin is 0 in the dimensions that images of @type lack. An empty region at
+ * the end of another dimension is valid. */
+static gboolean
+has_dimensions (GpuImageType      type,
+                const GpuLayout  *origin)
+{
+  guint n_dims = _gpu_image_type_get_n_dimensions (type)
+                 + (_gpu_image_type_has_layers (type) ? 1 : 0);
+
+  return (origin->y == 0 || n_dims > 1) && (origin->z == 0 || n_dims > 2);
+}
+
 gboolean
 _gpu_image_resolve (GpuImage         *image,
                     const GpuLayout  *layout,
@@ -421,7 +433,8 @@ _gpu_image_resolve (GpuImage         *image,
 
   if (!is_within (layout->x, extent->width, whole->width)
       || !is_within (layout->y, extent->height, whole->height)
-      || !is_within (layout->z, extent->depth, whole->depth))
+      || !is_within (layout->z, extent->depth, whole->depth)
+      || !has_dimensions (image->description.type, layout))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "%s: a region of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
