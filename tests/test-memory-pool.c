@@ -1196,6 +1196,41 @@ pool_property (TestFixture *fixture)
   test_pool_each_kind (fixture, check_property);
 }
 
+/* GObject replaces a value that a property cannot have, with a warning and without an error. */
+static void
+pool_unknown_values (TestFixture *fixture)
+{
+  const guint unknown = 1u << 30;
+  GpuContext *context = fixture->context;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDeferredAllocator) allocator = gpu_deferred_allocator_new (context, 0, &error);
+
+  g_assert_no_error (error);
+  g_assert_null (gpu_memory_pool_new (context, (GpuMemoryPoolKind) 99, 0, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_memory_pool_new", "99");
+  g_assert_null (gpu_memory_pool_new (context, GPU_MEMORY_POOL_BINS, unknown, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_memory_pool_new", "0x40000000");
+  g_assert_null (gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (allocator),
+                                                    (GpuMemoryPoolKind) -1, 0, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "for_allocator", "-1");
+  g_assert_null (gpu_deferred_allocator_new (context, unknown, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_deferred", "0x40000000");
+  g_assert_null (gpu_immediate_allocator_new (fixture->stream, unknown, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_immediate", "0x40000000");
+  g_assert_null (gpu_stream_allocator_new (fixture->stream, unknown, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream", "0x40000000");
+  g_assert_null (gpu_svm_allocator_new (context, unknown, 0, 0, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "memory flags 0x40000000");
+  g_assert_null (gpu_svm_allocator_new (context, 0, unknown, 0, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "SVM flags 0x40000000");
+  g_assert_null (gpu_host_allocator_new (context, unknown, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_allocator", "0x40000000");
+  g_assert_null (gpu_host_memory_new (context, unknown, 64, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_memory", "0x40000000");
+  g_assert_null (gpu_program_new_from_source_full (context, "", NULL, unknown, NULL, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "program flags 0x40000000");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -1212,6 +1247,7 @@ main (int argc, char **argv)
   test_add ("out-of-memory", pool_out_of_memory);
   test_add ("release-threshold", pool_release_threshold);
   test_add ("arguments", pool_arguments);
+  test_add ("unknown-values", pool_unknown_values);
   test_add ("blocks", pool_blocks);
   test_add ("blocks-at-once", pool_blocks_at_once);
   test_add ("block-streams", pool_block_streams);

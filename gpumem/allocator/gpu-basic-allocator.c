@@ -3,6 +3,7 @@
 
 #include "gpumem/allocator/gpu-basic-allocator-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-nick-private.h"
 
 /**
  * SECTION:gpu-basic-allocator
@@ -470,6 +471,10 @@ gpu_deferred_allocator_new (GpuContext      *context,
 {
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
+  if (!_gpu_flags_check (GPU_TYPE_MEMORY_FLAGS, flags, "memory flags",
+                         "gpu_deferred_allocator_new", error))
+    return NULL;
+
   return g_initable_new (GPU_TYPE_DEFERRED_ALLOCATOR, NULL, error, "context", context,
                          "flags", flags, NULL);
 }
@@ -584,6 +589,10 @@ gpu_immediate_allocator_new (GpuStream       *stream,
 {
   g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
 
+  if (!_gpu_flags_check (GPU_TYPE_MEMORY_FLAGS, flags, "memory flags",
+                         "gpu_immediate_allocator_new", error))
+    return NULL;
+
   return g_initable_new (GPU_TYPE_IMMEDIATE_ALLOCATOR, NULL, error, "stream", stream,
                          "flags", flags, NULL);
 }
@@ -652,6 +661,10 @@ gpu_stream_allocator_new (GpuStream       *stream,
                           GError         **error)
 {
   g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  if (!_gpu_flags_check (GPU_TYPE_MEMORY_FLAGS, flags, "memory flags",
+                         "gpu_stream_allocator_new", error))
+    return NULL;
 
   return g_initable_new (GPU_TYPE_STREAM_ALLOCATOR, NULL, error, "stream", stream,
                          "flags", flags, NULL);
@@ -776,8 +789,14 @@ gpu_svm_allocator_new (GpuContext      *context,
                        GpuStream       *stream,
                        GError         **error)
 {
+  const char *function = "gpu_svm_allocator_new";
+
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), NULL);
+
+  if (!_gpu_flags_check (GPU_TYPE_MEMORY_FLAGS, flags, "memory flags", function, error)
+      || !_gpu_flags_check (GPU_TYPE_SVM_FLAGS, svm_flags, "SVM flags", function, error))
+    return NULL;
 
   return g_initable_new (GPU_TYPE_SVM_ALLOCATOR, NULL, error, "context", context, "flags", flags,
                          "svm-flags", svm_flags, "alignment", (guint64) alignment,

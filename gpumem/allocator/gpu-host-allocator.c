@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
 
@@ -557,6 +558,10 @@ gpu_host_allocator_new (GpuContext          *context,
                         GError             **error)
 {
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!_gpu_flags_check (GPU_TYPE_HOST_MEMORY_FLAGS, flags, "host memory flags",
+                         "gpu_host_allocator_new", error))
+    return NULL;
 
   return g_initable_new (GPU_TYPE_HOST_ALLOCATOR, NULL, error, "context", context,
                          "host-flags", flags, NULL);

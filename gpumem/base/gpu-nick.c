@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-error.h"
 #include "gpumem/base/gpu-nick-private.h"
 
 /* Formats a value without a nick as a number. */
@@ -40,4 +41,40 @@ _gpu_flags_get_nicks (GType type,
     g_string_append_printf (text, "%s0x%x", text->len > 0 ? " | " : "", rest);
 
   return g_strdup (text->len > 0 ? text->str : "none");
+}
+
+gboolean
+_gpu_enum_check (GType        type,
+                 int          value,
+                 const char  *what,
+                 const char  *function,
+                 GError     **error)
+{
+  g_autoptr (GEnumClass) klass = g_type_class_ref (type);
+
+  if (g_enum_get_value (klass, value) != NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: unknown %s %d", function, what,
+               value);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_flags_check (GType        type,
+                  guint        flags,
+                  const char  *what,
+                  const char  *function,
+                  GError     **error)
+{
+  g_autoptr (GFlagsClass) klass = g_type_class_ref (type);
+
+  if ((flags & ~klass->mask) == 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: unknown %s 0x%x", function, what,
+               flags & ~klass->mask);
+
+  return FALSE;
 }

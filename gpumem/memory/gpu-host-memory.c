@@ -358,6 +358,10 @@ gpu_host_memory_new (GpuContext          *context,
 {
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
+  if (!_gpu_flags_check (GPU_TYPE_HOST_MEMORY_FLAGS, flags, "host memory flags",
+                         "gpu_host_memory_new", error))
+    return NULL;
+
   return g_initable_new (GPU_TYPE_HOST_MEMORY, NULL, error, "context", context,
                          "host-flags", flags, "size", (guint64) size, NULL);
 }

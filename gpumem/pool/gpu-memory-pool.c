@@ -871,7 +871,13 @@ gpu_memory_pool_new (GpuContext         *context,
                      GpuMemoryFlags      flags,
                      GError            **error)
 {
+  const char *function = "gpu_memory_pool_new";
+
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!_gpu_enum_check (GPU_TYPE_MEMORY_POOL_KIND, kind, "kind of pool", function, error)
+      || !_gpu_flags_check (GPU_TYPE_MEMORY_FLAGS, flags, "memory flags", function, error))
+    return NULL;
 
   return g_initable_new (GPU_TYPE_MEMORY_POOL, NULL, error, "context", context, "kind", kind,
                          "flags", flags, NULL);
@@ -904,6 +910,10 @@ gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
                                    GError            **error)
 {
   g_return_val_if_fail (GPU_IS_ALLOCATOR (allocator), NULL);
+
+  if (!_gpu_enum_check (GPU_TYPE_MEMORY_POOL_KIND, kind, "kind of pool",
+                        "gpu_memory_pool_new_for_allocator", error))
+    return NULL;
 
   if (leading_bits <= MAX_LEADING_BITS)
     return g_initable_new (GPU_TYPE_MEMORY_POOL, NULL, error, "allocator", allocator, "kind", kind,

@@ -5,6 +5,7 @@
 
 #include <gpumem/gpumem.h>
 
+#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-program-private.h"
@@ -87,6 +88,10 @@ gpu_program_new_from_source_full (GpuContext         *context,
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (source != NULL, NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!_gpu_flags_check (GPU_TYPE_PROGRAM_FLAGS, flags, "program flags",
+                         "gpu_program_new_from_source_full", error))
+    return NULL;
 
   if (names != NULL && names[0] == NULL)
     {
