@@ -31,17 +31,16 @@ take_result (GObject *source, GAsyncResult *result, gpointer user_data)
   *(GAsyncResult **) user_data = g_object_ref (result);
 }
 
-/* Writes the file and reads it into other memory, in the order of the stream. */
+/* Writes the file and reads it into other memory. */
 static gboolean
-in_order (GpuContext *context, GpuFile *file, GpuMemory *from, GpuMemory *to, GError **error)
+blocking (GpuContext *context, GpuFile *file, GpuMemory *from, GpuMemory *to, GError **error)
 {
   g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
 
   return stream != NULL
          && gpu_stream_fill (stream, from, 0, SIZE, (const guint8 *) "\7", 1, error)
-         && gpu_stream_write_file (stream, from, 0, file, 0, SIZE, error)
-         && gpu_stream_read_file (stream, to, 0, file, 0, SIZE, error)
-         && gpu_stream_synchronize (stream, NULL, error);
+         && gpu_memory_write_file (from, stream, 0, file, 0, SIZE, NULL, error)
+         && gpu_memory_read_file (to, stream, 0, file, 0, SIZE, NULL, error);
 }
 
 static gboolean
@@ -86,10 +85,10 @@ copy_files (GpuContext *context, GError **error)
   if (from == NULL)
     return FALSE;
   to = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, error);
-  if (to == NULL || !in_order (context, file, GPU_MEMORY (from), GPU_MEMORY (to), error)
+  if (to == NULL || !blocking (context, file, GPU_MEMORY (from), GPU_MEMORY (to), error)
       || !gpu_buffer_read (to, NULL, 0, data, SIZE, NULL, error))
     return FALSE;
-  fault_check (data, 7, SIZE, "stream");
+  fault_check (data, 7, SIZE, "blocking");
   if (!gpu_memory_write_file (GPU_MEMORY (to), NULL, 0, file, 10, SIZE, NULL, error)
       || !asynchronous (file, GPU_MEMORY (from), error)
       || !gpu_buffer_read (from, NULL, 0, data, SIZE, NULL, error))

@@ -286,6 +286,15 @@ def plain_bind_arrays():
 AXPY = "const float *x, float *y, int n, float a"
 
 
+def test_argument_offsets(fixture):
+    vector = Gpu.VectorArgument("int", "x", with_offset=True)
+    buffer = fixture.buffer(512)
+    equal(Gpu.bind_arguments([vector], [(buffer, 512)]), [buffer, 512])
+    for offset in (-4, 513, 1024):
+        with raises(ValueError, "argument x", str(offset), "512"):
+            Gpu.bind_arguments([vector], [(buffer, offset)])
+
+
 def launch_axpy(fixture, dialect, with_offset):
     arguments = Gpu.parse_arguments(AXPY, with_offset)
     start, index = {"cuda": ('extern "C" __global__ void', "blockIdx.x * blockDim.x + threadIdx.x")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between files and memory: one operation of a stream, or a sequence of operations that a
- * thread waits for. */
+/* Copies between files and memory: a sequence of operations of a stream that a thread waits for. */
 #include "config.h"
+
+#include <stdlib.h>
 
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/command/gpu-command-private.h"
@@ -27,7 +28,8 @@ typedef struct
   gsize            offset;          /* in the memory */
   guint64          position;        /* in the file */
   gsize            size;
-  gboolean         blocking;        /* the caller waits for earlier work first, and may block */
+  guint64          previous;        /* the point of the previous operation of the sequence, or 0 */
+  GCancellable    *cancellable;     /* nullable */
   GpuProgress     *progress;        /* nullable */
 } FileCopy;
 
@@ -38,81 +40,49 @@ typedef struct
   gboolean    *refused;
 } StagedCopy;
 
-/* --- one operation of the stream -------------------------------------------------------------- */
-
+/* Waits for the operations up to @seq; 0 for none. */
 static gboolean
-run_staged (gconstpointer     operation,
-            GpuNativeStream  *stream,
-            GpuNativeEvent  **event,
-            GError          **error)
+wait_until (const FileCopy  *copy,
+            guint64          seq,
+            GError         **error)
 {
-  const StagedCopy *copy = operation;
+  if (seq == 0 || _gpu_timeline_wait_until (copy->timeline, seq, -1, copy->cancellable, error))
+    return TRUE;
 
-  return _gpu_transfer_submit (copy->staged, stream, copy->memory->storage->buffer, event, error);
-}
-
-/* Runs instead of run_staged() if the work waits for a user event: drivers have faults with staged
- * copies behind such an event if it fails. */
-static gboolean
-refuse (gconstpointer     operation,
-        GpuNativeStream  *stream G_GNUC_UNUSED,
-        GpuNativeEvent  **event G_GNUC_UNUSED,
-        GError          **error)
-{
-  const StagedCopy *copy = operation;
-
-  *copy->refused = TRUE;
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY,
-                       "earlier work waits for a user event; complete the event first, or use a "
-                       "function that waits, such as gpu_memory_read_file_async()");
+  g_prefix_error (error, "%s: ", copy->function);
 
   return FALSE;
 }
 
-static GpuTransfer *
-stage (const FileCopy *copy)
-{
-  const GpuTransferCopy staged = {
-    .write = copy->read, .in_order = !copy->blocking, .extent = { copy->size, 1, 1 }, .unit = 1,
-    .device = { .offset = copy->offset, .row_pitch = copy->size, .slice_pitch = copy->size },
-    .host = { .row_pitch = copy->size, .slice_pitch = copy->size },
-    .file = copy->file, .position = copy->position, .progress = copy->progress
-  };
-
-  /* CUDA accesses pageable memory during the call that submits a copy, before the file is read. */
-  if (GPU_IS_HOST_MEMORY (copy->memory) && !((GpuHostMemory *) copy->memory)->is_locked)
-    return NULL;
-
-  return _gpu_timeline_stage (copy->timeline, copy->memory, &staged, FALSE);
-}
+/* --- copies that the calling thread performs -------------------------------------------------- */
 
 static gboolean
 copy_device (const FileCopy  *copy,
              gsize            done,
-             guint8          *data,
              gsize            size,
+             GBytes          *bytes,
              GError         **error)
 {
-  GpuPending pending = { NULL, 0 };
+  guint8 *data = (guint8 *) g_bytes_get_data (bytes, NULL);
   gsize offset = copy->offset + done;
   gboolean success = copy->read
                      ? _gpu_timeline_write (copy->timeline, copy->function, copy->memory, offset,
-                                            data, size, NULL, &pending, error)
+                                            data, size, bytes, NULL, error)
                      : _gpu_timeline_read (copy->timeline, copy->function, copy->memory, offset,
-                                           data, size, NULL, &pending, error);
+                                           data, size, bytes, NULL, error);
 
-  return success
-         && _gpu_memory_wait_for_operation (copy->timeline, &pending, copy->function, error);
+  return success && wait_until (copy, _gpu_timeline_get_submitted (copy->timeline), error);
 }
 
 /* If the file fails, all bytes before its failure are copied. */
 static gboolean
 copy_block (const FileCopy  *copy,
             gsize            done,
-            guint8          *data,
             gsize            size,
+            GBytes          *bytes,
             GError         **error)
 {
+  guint8 *data = (guint8 *) g_bytes_get_data (bytes, NULL);
   guint64 position = copy->position + done;
   guint64 failed_at = position + size;
   GError *failure = NULL;
@@ -120,7 +90,7 @@ copy_block (const FileCopy  *copy,
   if (copy->read)
     _gpu_transfer_file_read (copy->file, position, data, size, &failed_at, &failure);
 
-  if (failed_at > position && !copy_device (copy, done, data, failed_at - position, error))
+  if (failed_at > position && !copy_device (copy, done, failed_at - position, bytes, error))
     {
       g_clear_error (&failure);
       return FALSE;
@@ -135,33 +105,43 @@ copy_block (const FileCopy  *copy,
   return failure == NULL;
 }
 
-/* Copies in the calling thread, because the copy cannot be staged: the stream is out of order or
- * profiles, the memory is pageable host memory, or there is no page-locked memory or thread. */
+/* The memory is aligned for direct access to the file. Operations that are in flight after a
+ * cancellation hold references to it. */
+static GBytes *
+block_new (const FileCopy  *copy,
+           GError         **error)
+{
+  gpointer data = aligned_alloc (GPU_TRANSFER_FILE_ALIGNMENT, BLOCK_SIZE);
+
+  if (data != NULL)
+    return g_bytes_new_with_free_func (data, BLOCK_SIZE, free, data);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+               "%s: cannot allocate %" G_GSIZE_FORMAT " bytes of host memory", copy->function,
+               BLOCK_SIZE);
+
+  return NULL;
+}
+
+/* Copies in the calling thread, because the copy cannot be staged: the stream is out of order,
+ * profiles or waits for a user event, the memory is pageable host memory, or there is no
+ * page-locked memory or thread. */
 static gboolean
 copy_in_caller (const FileCopy  *copy,
                 GError         **error)
 {
-  gsize most = MIN (copy->size, BLOCK_SIZE);
-  g_autofree guint8 *data = g_try_malloc (most);
+  g_autoptr (GBytes) block = NULL;
 
-  if (data == NULL)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "%s: cannot allocate %" G_GSIZE_FORMAT " bytes of host memory", copy->function,
-                   most);
-      return FALSE;
-    }
-
-  /* Earlier work of the stream may write the file. */
-  if (!copy->blocking
-      && !_gpu_memory_wait_for_all (copy->timeline, copy->function, NULL, error))
+  /* If the previous operation fails, its position is the first one. */
+  if (!wait_until (copy, copy->previous, error) || (block = block_new (copy, error)) == NULL)
     return FALSE;
 
-  for (gsize done = 0; done < copy->size; done += most)
+  for (gsize done = 0; done < copy->size; done += BLOCK_SIZE)
     {
-      gsize size = MIN (copy->size - done, most);
+      gsize size = MIN (copy->size - done, BLOCK_SIZE);
 
-      if (!copy_block (copy, done, data, size, error))
+      if (g_cancellable_set_error_if_cancelled (copy->cancellable, error)
+          || !copy_block (copy, done, size, block, error))
         return FALSE;
 
       if (copy->progress != NULL)
@@ -171,7 +151,53 @@ copy_in_caller (const FileCopy  *copy,
   return TRUE;
 }
 
-/* Submits the copy, or performs it if it cannot be staged. The arguments have been checked. */
+/* --- one operation ---------------------------------------------------------------------------- */
+
+static gboolean
+run_staged (gconstpointer     operation,
+            GpuNativeStream  *stream,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  const StagedCopy *copy = operation;
+
+  return _gpu_transfer_submit (copy->staged, stream, copy->memory->storage->buffer, event, error);
+}
+
+/* Runs instead of run_staged() if other work of the memory waits for a user event: drivers have
+ * faults with staged copies behind such an event if it fails. */
+static gboolean
+refuse (gconstpointer     operation,
+        GpuNativeStream  *stream G_GNUC_UNUSED,
+        GpuNativeEvent  **event G_GNUC_UNUSED,
+        GError          **error)
+{
+  const StagedCopy *copy = operation;
+
+  *copy->refused = TRUE;
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY, "the memory waits for a user event");
+
+  return FALSE;
+}
+
+static GpuTransfer *
+stage (const FileCopy *copy)
+{
+  const GpuTransferCopy staged = {
+    .write = copy->read, .extent = { copy->size, 1, 1 }, .unit = 1,
+    .device = { .offset = copy->offset, .row_pitch = copy->size, .slice_pitch = copy->size },
+    .host = { .row_pitch = copy->size, .slice_pitch = copy->size },
+    .file = copy->file, .position = copy->position, .progress = copy->progress
+  };
+
+  /* CUDA accesses pageable memory during the call that submits a copy, before the file is read. */
+  if (GPU_IS_HOST_MEMORY (copy->memory) && !((GpuHostMemory *) copy->memory)->is_locked)
+    return NULL;
+
+  return _gpu_timeline_stage (copy->timeline, copy->memory, &staged, FALSE);
+}
+
+/* Submits the copy, or performs it if it cannot be staged. */
 static gboolean
 submit (const FileCopy  *copy,
         GError         **error)
@@ -189,7 +215,7 @@ submit (const FileCopy  *copy,
   if (_gpu_submit_staged (copy->timeline, &submission, staged.staged, NULL, &failure))
     return TRUE;
 
-  if (!refused || !copy->blocking)
+  if (!refused)
     {
       g_propagate_error (error, failure);
       return FALSE;
@@ -199,6 +225,8 @@ submit (const FileCopy  *copy,
 
   return copy_in_caller (copy, error);
 }
+
+/* --- the sequence ----------------------------------------------------------------------------- */
 
 static gboolean
 check (const FileCopy  *copy,
@@ -223,61 +251,23 @@ check (const FileCopy  *copy,
   return FALSE;
 }
 
-/* Copies that wait for a user event cannot be staged. The calling thread cannot perform the copy
- * either: it may be the thread that completes the event. */
+/* Submits the operation @copy and waits for the previous one. An error of the previous operation
+ * precedes that of this operation, because its position in the file is lower. */
 static gboolean
-check_user_events (const FileCopy  *copy,
-                   GError         **error)
+submit_next (const FileCopy  *copy,
+             GError         **error)
 {
-  const StagedCopy refused = { .refused = &(gboolean) { FALSE } };
-  gboolean is_pending;
+  GError *failure = NULL;
+  gboolean submitted = !g_cancellable_set_error_if_cancelled (copy->cancellable, &failure)
+                       && submit (copy, &failure);
+  gboolean success = wait_until (copy, copy->previous, error);
 
-  _gpu_timeline_lock (copy->timeline);
-  is_pending = _gpu_timeline_waits_for_user_locked (copy->timeline);
-  _gpu_timeline_unlock (copy->timeline);
+  if (!success)
+    g_clear_error (&failure);
+  else if (!submitted)
+    g_propagate_error (error, failure);
 
-  if (is_pending && !refuse (&refused, NULL, NULL, error))
-    g_prefix_error (error, "%s: ", copy->function);
-
-  return !is_pending;
-}
-
-static gboolean
-submit_to_stream (GpuStream   *stream,
-                  const char  *function,
-                  gboolean     read,
-                  GpuMemory   *memory,
-                  gsize        offset,
-                  GpuFile     *file,
-                  guint64      position,
-                  gsize        size,
-                  GError     **error)
-{
-  FileCopy copy = { .function = function, .memory = memory, .read = read, .offset = offset,
-                    .position = position, .size = size };
-
-  copy.timeline = _gpu_stream_get_timeline (stream, function, error);
-  copy.file = copy.timeline != NULL ? _gpu_file_peek_core (file, read, function, error) : NULL;
-
-  return copy.file != NULL && check (&copy, error)
-         && (size == 0 || (check_user_events (&copy, error) && submit (&copy, error)));
-}
-
-/* --- a sequence of operations ----------------------------------------------------------------- */
-
-/* Waits for the operations up to @seq. */
-static gboolean
-wait_until (const FileCopy  *copy,
-            guint64          seq,
-            GCancellable    *cancellable,
-            GError         **error)
-{
-  if (_gpu_timeline_wait_until (copy->timeline, seq, -1, cancellable, error))
-    return TRUE;
-
-  g_prefix_error (error, "%s: ", copy->function);
-
-  return FALSE;
+  return success && submitted;
 }
 
 /* Waits for the earlier work of the stream, then copies in operations of at most OPERATION_SIZE,
@@ -285,35 +275,26 @@ wait_until (const FileCopy  *copy,
  * use. */
 static gboolean
 copy_and_wait (const FileCopy  *whole,
-               GCancellable    *cancellable,
                GError         **error)
 {
   FileCopy copy = *whole;
   guint64 earlier = _gpu_timeline_get_submitted (copy.timeline);
-  guint64 previous = 0;
   gboolean success = _gpu_timeline_is_complete (copy.timeline, earlier)
-                     || wait_until (&copy, earlier, cancellable, error);
+                     || wait_until (&copy, earlier, error);
 
   for (gsize done = 0; success && done < whole->size; done += copy.size)
     {
-      guint64 seq;
-
       copy.offset = whole->offset + done;
       copy.position = whole->position + done;
       copy.size = MIN (whole->size - done, OPERATION_SIZE);
-      success = !g_cancellable_set_error_if_cancelled (cancellable, error) && submit (&copy, error);
-      seq = _gpu_timeline_get_submitted (copy.timeline);
+      success = submit_next (&copy, error);
+      copy.previous = _gpu_timeline_get_submitted (copy.timeline);
 
-      if (success && previous != 0)
-        success = wait_until (&copy, previous, cancellable, error);
-
-      if (!success && !g_cancellable_is_cancelled (cancellable))
-        wait_until (&copy, seq, NULL, NULL);
-
-      previous = seq;
+      if (!success)
+        wait_until (&copy, copy.previous, NULL);
     }
 
-  return success && wait_until (&copy, previous, cancellable, error);
+  return success && wait_until (&copy, copy.previous, error);
 }
 
 static gboolean
@@ -329,15 +310,14 @@ copy_blocking (const char    *function,
                GError       **error)
 {
   FileCopy copy = { .function = function, .memory = memory, .read = read, .offset = offset,
-                    .position = position, .size = size, .blocking = TRUE };
+                    .position = position, .size = size, .cancellable = cancellable };
   g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (memory, stream, function,
                                                                cancellable, error);
 
   copy.timeline = timeline;
   copy.file = timeline != NULL ? _gpu_file_peek_core (file, read, function, error) : NULL;
 
-  return copy.file != NULL && check (&copy, error)
-         && (size == 0 || copy_and_wait (&copy, cancellable, error));
+  return copy.file != NULL && check (&copy, error) && (size == 0 || copy_and_wait (&copy, error));
 }
 
 /* --- asynchronous variants -------------------------------------------------------------------- */
@@ -345,9 +325,8 @@ copy_blocking (const char    *function,
 /* A copy that a thread performs. Owns its references. */
 typedef struct
 {
-  FileCopy      copy;
-  GCancellable *cancellable;        /* nullable */
-  GpuTaskWait  *wait;
+  FileCopy     copy;
+  GpuTaskWait *wait;
 } Job;
 
 /* Drops the reference to the memory before the task ends, so that the program drops the last
@@ -360,7 +339,7 @@ job_end (Job          *job,
   _gpu_timeline_unref (job->copy.timeline);
   _gpu_transfer_file_unref (job->copy.file);
   g_clear_pointer (&job->copy.progress, _gpu_progress_unref);
-  g_clear_object (&job->cancellable);
+  g_clear_object (&job->copy.cancellable);
   g_object_unref (job->copy.memory);
   _gpu_task_wait_end (job->wait, error);
   g_free (job);
@@ -372,10 +351,12 @@ job_run (gpointer data)
   Job *job = data;
   g_autoptr (GError) error = NULL;
 
-  copy_and_wait (&job->copy, job->cancellable, &error);
+  copy_and_wait (&job->copy, &error);
   job_end (job, error);
 }
 
+/* The task does not have the cancellable: only the thread may end the task, because after its end
+ * no more work may be submitted. */
 static void
 job_start (GTask          *task,
            const FileCopy *copy)
@@ -391,120 +372,43 @@ job_start (GTask          *task,
   _gpu_timeline_use (copy->timeline);
   _gpu_transfer_file_ref (copy->file);
   g_object_ref (copy->memory);
-  g_set_object (&job->cancellable, g_task_get_cancellable (task));
+  if (copy->cancellable != NULL)
+    g_object_ref (copy->cancellable);
   job->wait = _gpu_task_wait_new (task, NULL, NULL);
 
   if (!_gpu_workers_push (&workers, G_MAXUINT, job_run, job, &error))
     job_end (job, error);
 }
 
-/* The public functions have begun the reports of @task. */
 static void
-copy_async (GTask       *task,
-            FileCopy    *copy,
-            GpuFile     *file,
-            GpuTimeline *timeline,
-            GError      *error)
+copy_async (FileCopy              *copy,
+            gpointer               tag,
+            GpuStream             *stream,
+            GpuFile               *file,
+            GFileProgressCallback  progress_callback,
+            gpointer               progress_data,
+            GDestroyNotify         progress_notify,
+            GAsyncReadyCallback    callback,
+            gpointer               user_data)
 {
+  g_autoptr (GpuTimeline) timeline = NULL;
+  GError *error = NULL;
+  g_autoptr (GTask) task = _gpu_memory_begin_task (copy->memory, stream, copy->function, tag, NULL,
+                                                   callback, user_data, &timeline, &error);
+
+  _gpu_progress_begin (task, copy->size, progress_callback, progress_data, progress_notify);
   copy->timeline = timeline;
   copy->file = timeline != NULL ? _gpu_file_peek_core (file, copy->read, copy->function, &error)
                                 : NULL;
 
-  if (copy->file != NULL && check (copy, &error) && copy->size > 0)
+  if (copy->file != NULL && !g_cancellable_set_error_if_cancelled (copy->cancellable, &error)
+      && check (copy, &error) && copy->size > 0)
     job_start (task, copy);
   else
     _gpu_memory_end_task (task, timeline, NULL, NULL, error);
 }
 
-/* --- functions ------------------------------------------------------------------------- */
-
-/**
- * gpu_stream_read_file:
- * @stream: a #GpuStream
- * @destination: memory of the stream's context
- * @offset: offset of the range in @destination, in bytes
- * @file: a file that is open for reading
- * @position: position of the first byte in @file
- * @size: the number of bytes; 0 does nothing
- * @error: return location for an error
- *
- * Copies from a file to memory of the device. Threads of the library call pread() into page-locked
- * memory of the context; commands of @stream copy it to the device (OpenCL: clEnqueueWriteBuffer;
- * CUDA: cuMemcpyHtoDAsync). The file is read after the earlier work of @stream has completed, for
- * example after an earlier gpu_stream_write_file(). The operation holds references to
- * @destination and to the open file until it completes. If the file fails, the operation fails, as
- * described in #GpuFile.
- *
- * Does not block if at most about 200 MiB of copies are pending, like gpu_stream_write(). The
- * calling thread performs the copy itself, and blocks until it has completed, in these cases: no
- * page-locked memory is left, no thread can be started, @destination is #GpuHostMemory that is not
- * page-locked, or @stream is out of order or profiles. Fails with %GPU_ERROR_BUSY if earlier work
- * of @stream waits for a pending event of gpu_event_new_user().
- *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
- *   largest position of a file, @file is not open for reading, the flags of the memory deny the
- *   access or the memory belongs to another context; %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if the
- *   range is mapped, or for a pending user event; or the driver's error
- *
- * Since: 0.1
- */
-gboolean
-gpu_stream_read_file (GpuStream  *stream,
-                      GpuMemory  *destination,
-                      gsize       offset,
-                      GpuFile    *file,
-                      guint64     position,
-                      gsize       size,
-                      GError    **error)
-{
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
-  g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
-
-  return submit_to_stream (stream, "gpu_stream_read_file", TRUE, destination, offset, file,
-                           position, size, error);
-}
-
-/**
- * gpu_stream_write_file:
- * @stream: a #GpuStream
- * @source: memory of the stream's context
- * @offset: offset of the range in @source, in bytes
- * @file: a file that is open for writing
- * @position: position of the first byte in @file
- * @size: the number of bytes; 0 does nothing
- * @error: return location for an error
- *
- * Copies from memory of the device to a file. Commands of @stream copy to page-locked memory of the
- * context (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync); threads of the library call
- * pwrite(). The operation completes when the file has all bytes. The operation holds references to
- * @source and to the open file until it completes. If the file fails, the operation fails, as
- * described in #GpuFile. May block under the same conditions as gpu_stream_read_file().
- *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
- *   largest position of a file, @file is not open for writing, the flags of the memory deny the
- *   access or the memory belongs to another context; %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if the
- *   range is mapped for writing, or for a pending user event; the error of the last write of the
- *   memory if that write failed; or the driver's error
- *
- * Since: 0.1
- */
-gboolean
-gpu_stream_write_file (GpuStream  *stream,
-                       GpuMemory  *source,
-                       gsize       offset,
-                       GpuFile    *file,
-                       guint64     position,
-                       gsize       size,
-                       GError    **error)
-{
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
-  g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
-
-  return submit_to_stream (stream, "gpu_stream_write_file", FALSE, source, offset, file, position,
-                           size, error);
-}
+/* --- functions -------------------------------------------------------------------------------- */
 
 /**
  * gpu_memory_read_file:
@@ -517,12 +421,23 @@ gpu_stream_write_file (GpuStream  *stream,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Reads a file into @memory and waits until the copy has completed, after the earlier work of the
- * stream. Copies like gpu_stream_read_file(), in operations of at most 64 MiB. A cancellation ends
- * the wait and the copy; at most two operations that are already in flight continue.
+ * Reads a file into @memory, after the earlier work of the stream, and waits until the copy has
+ * completed. Threads of the library call pread() into page-locked memory of the context; commands
+ * of the stream copy it to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync).
  *
- * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read_file(), the error of the file, the
- *   error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
+ * The copy consists of operations of at most 64 MiB, two of which are in flight. If no page-locked
+ * memory is left, no thread can be started, @memory is #GpuHostMemory that is not page-locked, or
+ * the stream is out of order, profiles or waits for a user event, the calling thread copies in
+ * blocks of 4 MiB.
+ *
+ * A cancellation ends the copy. The operations in flight continue in the stream, so that later work
+ * of the stream is ordered after them.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
+ *   largest position of a file, @file is not open for reading, the flags of the memory deny the
+ *   access or the memory belongs to another context; %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if the
+ *   range is mapped; the error of the file, see #GpuFile; the error of earlier work on the stream;
+ *   %G_IO_ERROR_CANCELLED; or the driver's error
  *
  * Since: 0.1
  */
@@ -561,8 +476,8 @@ gpu_memory_read_file (GpuMemory     *memory,
  * @user_data: data for @callback
  *
  * Copies like gpu_memory_read_file(), on another thread. Never blocks. @callback is called in the
- * thread-default main context of the calling thread. @progress_callback is called as in
- * gpu_buffer_read_bytes_async().
+ * thread-default main context of the calling thread, when the thread submits nothing more.
+ * @progress_callback is called as in gpu_buffer_read_bytes_async().
  *
  * Later work of @stream does not wait for the copy: wait for @callback before you use @memory or
  * change the file. If no thread can be started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY.
@@ -583,19 +498,15 @@ gpu_memory_read_file_async (GpuMemory             *memory,
                             GAsyncReadyCallback    callback,
                             gpointer               user_data)
 {
-  FileCopy copy = { .function = "gpu_memory_read_file_async", .memory = memory, .read = TRUE,
-                    .offset = offset, .position = position, .size = size, .blocking = TRUE };
-  g_autoptr (GpuTimeline) timeline = NULL;
-  g_autoptr (GTask) task = NULL;
-  GError *error = NULL;
+  FileCopy copy = { .function = "gpu_memory_read_file_async", .memory = memory,
+                    .read = TRUE, .offset = offset, .position = position, .size = size,
+                    .cancellable = cancellable };
 
   g_return_if_fail (_gpu_is_memory (memory));
   g_return_if_fail (GPU_IS_FILE (file));
 
-  task = _gpu_memory_begin_task (memory, stream, copy.function, gpu_memory_read_file_async,
-                                 cancellable, callback, user_data, &timeline, &error);
-  _gpu_progress_begin (task, size, progress_callback, progress_data, progress_notify);
-  copy_async (task, &copy, file, timeline, error);
+  copy_async (&copy, gpu_memory_read_file_async, stream, file, progress_callback, progress_data,
+              progress_notify, callback, user_data);
 }
 
 /**
@@ -631,12 +542,24 @@ gpu_memory_read_file_finish (GpuMemory     *memory,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Writes @memory to a file and waits until the copy has completed, after the earlier work of the
- * stream. Copies like gpu_stream_write_file(), in operations of at most 64 MiB. A cancellation ends
- * the wait and the copy; at most two operations that are already in flight continue.
+ * Writes @memory to a file, after the earlier work of the stream, and waits until the copy has
+ * completed. Commands of the stream copy to page-locked memory of the context (OpenCL:
+ * clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync); threads of the library call pwrite().
  *
- * Returns: %TRUE, or %FALSE with the errors of gpu_stream_write_file(), the error of the file, the
- *   error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
+ * The copy consists of operations of at most 64 MiB, two of which are in flight. If no page-locked
+ * memory is left, no thread can be started, @memory is #GpuHostMemory that is not page-locked, or
+ * the stream is out of order, profiles or waits for a user event, the calling thread copies in
+ * blocks of 4 MiB.
+ *
+ * A cancellation ends the copy. The operations in flight continue in the stream, so that later work
+ * of the stream is ordered after them.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
+ *   largest position of a file, @file is not open for writing, the flags of the memory deny the
+ *   access or the memory belongs to another context; %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if the
+ *   range is mapped for writing; the error of the last write of the memory if that write failed;
+ *   the error of the file, see #GpuFile; the error of earlier work on the stream;
+ *   %G_IO_ERROR_CANCELLED; or the driver's error
  *
  * Since: 0.1
  */
@@ -675,8 +598,8 @@ gpu_memory_write_file (GpuMemory     *memory,
  * @user_data: data for @callback
  *
  * Copies like gpu_memory_write_file(), on another thread. Never blocks. @callback is called in the
- * thread-default main context of the calling thread. @progress_callback is called as in
- * gpu_buffer_read_bytes_async().
+ * thread-default main context of the calling thread, when the thread submits nothing more.
+ * @progress_callback is called as in gpu_buffer_read_bytes_async().
  *
  * Later work of @stream does not wait for the copy: wait for @callback before you use the file or
  * change @memory. If no thread can be started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY.
@@ -697,19 +620,15 @@ gpu_memory_write_file_async (GpuMemory             *memory,
                              GAsyncReadyCallback    callback,
                              gpointer               user_data)
 {
-  FileCopy copy = { .function = "gpu_memory_write_file_async", .memory = memory, .read = FALSE,
-                    .offset = offset, .position = position, .size = size, .blocking = TRUE };
-  g_autoptr (GpuTimeline) timeline = NULL;
-  g_autoptr (GTask) task = NULL;
-  GError *error = NULL;
+  FileCopy copy = { .function = "gpu_memory_write_file_async", .memory = memory,
+                    .read = FALSE, .offset = offset, .position = position, .size = size,
+                    .cancellable = cancellable };
 
   g_return_if_fail (_gpu_is_memory (memory));
   g_return_if_fail (GPU_IS_FILE (file));
 
-  task = _gpu_memory_begin_task (memory, stream, copy.function, gpu_memory_write_file_async,
-                                 cancellable, callback, user_data, &timeline, &error);
-  _gpu_progress_begin (task, size, progress_callback, progress_data, progress_notify);
-  copy_async (task, &copy, file, timeline, error);
+  copy_async (&copy, gpu_memory_write_file_async, stream, file, progress_callback, progress_data,
+              progress_notify, callback, user_data);
 }
 
 /**

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,25 +38,22 @@
  *
  * Several threads read from the file, or write to it, directly in the page-locked memory of the
  * context (see gpu_context_set_staging_limit()), while the device transfers other parts. So a copy
- * of any size needs no other memory of the host.
+ * of any size needs little memory of the host.
  *
- * Three kinds of functions copy:
- *
- * - gpu_stream_read_file() and gpu_stream_write_file() are operations of a stream. The file is
- *   accessed in the order of the stream.
- * - gpu_memory_read_file() and gpu_memory_write_file() block until the copy has completed.
- * - gpu_memory_read_file_async() and gpu_memory_write_file_async() never block. They report the
- *   progress, and can be cancelled.
+ * gpu_memory_read_file() and gpu_memory_write_file() block until the copy has completed.
+ * gpu_memory_read_file_async() and gpu_memory_write_file_async() never block. They report the
+ * progress, and can be cancelled.
  *
  * If the file fails, the error has the domain %G_IO_ERROR and names the position in the file. All
  * bytes before this position are copied: for a read, they are in the memory, for a write, they are
- * in the file. The contents of the memory behind this position are undefined. A file that ends too
- * early is %G_IO_ERROR_PARTIAL_INPUT. A full disk is %G_IO_ERROR_NO_SPACE.
+ * in the file. The contents behind this position are undefined. A file that ends too early is
+ * %G_IO_ERROR_PARTIAL_INPUT. A full disk is %G_IO_ERROR_NO_SPACE.
  *
  * The file must support positions: regular files and block devices do, pipes and sockets do not.
  * For those, see #GpuInputStream and #GpuOutputStream. The functions do not use the current
  * position of the descriptor. They do not flush data to the disk: use fsync() if a crash of the
- * system must not lose data.
+ * system must not lose data. The library closes a descriptor of its own for the file, which
+ * releases the locks that the process has on the file with fcntl().
  *
  * Any thread may use a #GpuFile. Copies in flight keep the file open.
  *
@@ -68,6 +67,9 @@ struct _GpuFile
 };
 
 G_DEFINE_FINAL_TYPE (GpuFile, gpu_file, G_TYPE_OBJECT)
+
+/* The flags of a descriptor that another descriptor for the same file must have */
+#define KEPT_MODE (O_ACCMODE | O_SYNC | O_DSYNC)
 
 enum
 {
@@ -178,17 +180,18 @@ check_type (int          fd,
   return FALSE;
 }
 
-/* Takes ownership of @fd. @access is an access mode of open(). The file may lack support for direct
- * access: then all copies use the page cache. */
+/* Takes ownership of @fd. @mode has the access mode of open(), and flags. The file may lack support
+ * for direct access: then all copies use the page cache. */
 static GpuFile *
 file_new (int          fd,
-          int          access,
+          int          mode,
           gboolean     direct,
           const char  *function,
           const char  *name,
           GError     **error)
 {
   g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", fd);
+  int access = mode & O_ACCMODE;
   int direct_fd = -1;
   GpuFile *file;
 
@@ -199,7 +202,7 @@ file_new (int          fd,
     }
 
   if (direct)
-    direct_fd = open (path, access | O_DIRECT | O_CLOEXEC);
+    direct_fd = open (path, (mode & KEPT_MODE) | O_DIRECT | O_CLOEXEC);
 
   file = g_object_new (GPU_TYPE_FILE, NULL);
   file->core = _gpu_transfer_file_new (fd, direct_fd, name);
@@ -241,8 +244,8 @@ check_flags (GpuFileFlags   flags,
  *
  * Returns: (transfer full): the open file, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for flags
  *   without an access, %GPU_FILE_FLAGS_CREATE without %GPU_FILE_FLAGS_WRITE, a file without a local
- *   path, a directory, a pipe or a socket; or an error of the domain %G_IO_ERROR, such as
- *   %G_IO_ERROR_NOT_FOUND
+ *   path, a directory that is opened for reading, or a pipe; or an error of the domain %G_IO_ERROR,
+ *   such as %G_IO_ERROR_NOT_FOUND
  *
  * Since: 0.1
  */
@@ -299,7 +302,7 @@ duplicate (int      fd,
            GError **error)
 {
   g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", fd);
-  int copy = (mode & O_DIRECT) != 0 ? open (path, (mode & O_ACCMODE) | O_CLOEXEC) : -1;
+  int copy = (mode & O_DIRECT) != 0 ? open (path, (mode & KEPT_MODE) | O_CLOEXEC) : -1;
 
   return copy >= 0 ? copy : _gpu_descriptor_duplicate (fd, error);
 }
@@ -348,7 +351,7 @@ gpu_file_new_for_fd (int            fd,
       return NULL;
     }
 
-  return file_new (copy, mode & O_ACCMODE, (flags & GPU_FILE_FLAGS_DIRECT) != 0
+  return file_new (copy, mode, (flags & GPU_FILE_FLAGS_DIRECT) != 0
                    || (mode & O_DIRECT) != 0, function, name, error);
 }
 
@@ -369,7 +372,8 @@ gpu_file_get_size (GpuFile  *file,
 {
   const char *function = "gpu_file_get_size";
   struct stat status;
-  off_t size;
+  guint64 size = 0;
+  int fd;
   int code;
 
   g_return_val_if_fail (GPU_IS_FILE (file), -1);
@@ -377,13 +381,15 @@ gpu_file_get_size (GpuFile  *file,
   if (!check_open (file, function, error))
     return -1;
 
-  if (fstat (_gpu_transfer_file_get_fd (file->core), &status) == 0)
+  fd = _gpu_transfer_file_get_fd (file->core);
+
+  if (fstat (fd, &status) == 0)
     {
-      /* The size of a block device is the position of its end. */
-      size = S_ISBLK (status.st_mode) ? lseek (_gpu_transfer_file_get_fd (file->core), 0, SEEK_END)
-                                      : status.st_size;
-      if (size >= 0)
-        return size;
+      if (!S_ISBLK (status.st_mode))
+        return status.st_size;
+
+      if (ioctl (fd, BLKGETSIZE64, &size) == 0)
+        return (gint64) size;
     }
 
   code = errno;

@@ -26,22 +26,6 @@ GPU_AVAILABLE_IN_0_1
 gint64    gpu_file_get_size            (GpuFile               *file,
                                         GError               **error);
 GPU_AVAILABLE_IN_0_1
-gboolean  gpu_stream_read_file         (GpuStream             *stream,
-                                        GpuMemory             *destination,
-                                        gsize                  offset,
-                                        GpuFile               *file,
-                                        guint64                position,
-                                        gsize                  size,
-                                        GError               **error);
-GPU_AVAILABLE_IN_0_1
-gboolean  gpu_stream_write_file        (GpuStream             *stream,
-                                        GpuMemory             *source,
-                                        gsize                  offset,
-                                        GpuFile               *file,
-                                        guint64                position,
-                                        gsize                  size,
-                                        GError               **error);
-GPU_AVAILABLE_IN_0_1
 gboolean  gpu_memory_read_file         (GpuMemory             *memory,
                                         GpuStream             *stream,
                                         gsize                  offset,

@@ -101,6 +101,8 @@ _gpu_transfer_chunking_init (GpuTransferChunking *chunking,
   chunking->chunk_size = slot / (slot / chunking->chunk_size) / ALIGNMENT * ALIGNMENT;
   chunking->piece_size = CLAMP (size / PIECES_WANTED, slot / PIECES_OF_SLOT_MAX,
                                 slot / PIECES_OF_SLOT_MIN);
+  if (copy->file != NULL)
+    chunking->piece_size = divide_up (chunking->piece_size, ALIGNMENT) * ALIGNMENT;
   cut (chunking, copy->unit);
 
   if ((chunking->width < ROW_SIZE_MIN && size != chunking->width)

@@ -88,21 +88,19 @@ set_errno_error (GpuTransferFile *file,
                g_strerror (code));
 }
 
+/* A read at @position has found the end of the file. Files of /proc have the size 0. */
 static void
 set_end_error (GpuTransferFile *file,
                guint64          position,
-               gsize            size,
-               guint64          end,
                GError         **error)
 {
   struct stat status;
 
-  if (fstat (file->fd, &status) == 0 && S_ISREG (status.st_mode))
-    end = MIN (end, (guint64) status.st_size);
+  if (fstat (file->fd, &status) == 0 && S_ISREG (status.st_mode) && status.st_size > 0)
+    position = MIN (position, (guint64) status.st_size);
 
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT,
-               "%s ends at byte %" G_GUINT64_FORMAT ", before byte %" G_GUINT64_FORMAT, file->name,
-               end, position + size);
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "%s ends at byte %" G_GUINT64_FORMAT,
+               file->name, position);
 }
 
 gboolean
@@ -130,7 +128,7 @@ _gpu_transfer_file_read (GpuTransferFile  *file,
           if (n < 0)
             set_errno_error (file, "read", position + done, errno, error);
           else
-            set_end_error (file, position, size, position + done, error);
+            set_end_error (file, position + done, error);
           return FALSE;
         }
 

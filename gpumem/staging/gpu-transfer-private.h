@@ -105,13 +105,14 @@ gboolean _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
                                      guint64                   *failed_at,
                                      GError                   **error);
 
-/* gpu-transfer-threads.c. _gpu_transfer_push_copy() calls @func with @data on a copying thread,
- * _gpu_transfer_push_wait() on a thread that may wait for the device. Both return FALSE if no
- * thread can be started. */
+/* gpu-transfer-threads.c. _gpu_transfer_push_copy() calls @func with @data on a copying thread, or
+ * on a thread for files if @for_file is TRUE. _gpu_transfer_push_wait() calls it on a thread that
+ * may wait for the device. Both return FALSE if no thread can be started. */
 typedef void (*GpuTransferFunc) (gpointer data);
 
 gboolean _gpu_transfer_push_copy    (GpuTransferFunc         func,
-                                     gpointer                data);
+                                     gpointer                data,
+                                     gboolean                for_file);
 gboolean _gpu_transfer_push_wait    (GpuTransferFunc         func,
                                      gpointer                data);
 /* Logs once per process that no thread could be started. Caller holds no lock. */

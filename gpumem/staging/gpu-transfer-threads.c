@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Two groups of threads. Copying threads, by default at most GPUMEM_COPY_THREADS, copy between host
- * memory and slots. Driving threads wait for the device: one thread for each copy that its caller
- * does not drive. */
+/* Three groups of threads. Copying threads, by default at most GPUMEM_COPY_THREADS, copy between
+ * host memory and slots. As many other threads read and write files, so that a slow file does not
+ * delay copies of memory. Driving threads wait for the device: one thread for each copy that its
+ * caller does not drive. */
 #include "config.h"
 
 #include "gpumem/base/gpu-workers-private.h"
@@ -52,6 +53,7 @@ _gpu_transfer_get_n_threads (void)
 /* --- workers ---------------------------------------------------------------------------------- */
 
 static GpuWorkers copy_workers = { .name = "gpumem-copy" };
+static GpuWorkers file_workers = { .name = "gpumem-copy-file" };
 static GpuWorkers drive_workers = { .name = "gpumem-drive" };
 
 /* The reason why a thread for copies could not be started. Set at most once;
@@ -91,9 +93,11 @@ push (GpuWorkers       *workers,
 
 gboolean
 _gpu_transfer_push_copy (GpuTransferFunc func,
-                         gpointer        data)
+                         gpointer        data,
+                         gboolean        for_file)
 {
-  return push (&copy_workers, _gpu_transfer_get_n_threads (), func, data);
+  return push (for_file ? &file_workers : &copy_workers, _gpu_transfer_get_n_threads (), func,
+               data);
 }
 
 gboolean
@@ -115,4 +119,5 @@ _gpu_transfer_set_n_threads (guint n)
   g_mutex_unlock (&lock);
 
   _gpu_workers_set_max_threads (&copy_workers, n);
+  _gpu_workers_set_max_threads (&file_workers, n);
 }

@@ -14,6 +14,7 @@ struct _GpuTransfer
   gconstpointer     order;
   GpuTransferCopy   copy;
   GpuTransferChunking chunking;
+  gboolean          has_file;       /* `copy` had a file, which is closed early */
   gboolean          blocking;
   gboolean          driven_by_caller; /* the blocking caller drives the copy */
   guint             max_copy_workers;
@@ -116,12 +117,23 @@ signal_host_wait_locked (GpuTransfer *transfer,
   g_clear_pointer (&transfer->host_waits[chunk], _gpu_native_event_unref);
 }
 
+/* Called when no thread needs the file any more, and before the last wait is signalled: when the
+ * copy has completed, the library must not keep the file open. */
+static void
+close_file_locked (GpuTransfer *transfer)
+{
+  g_clear_pointer (&transfer->copy.file, _gpu_transfer_file_unref);
+}
+
 /* Aborts the copy. Once no thread accesses the host memory, signals all host-signalled waits, so
  * that no command waits forever. */
 static void
 abort_locked (GpuTransfer *transfer)
 {
   transfer->aborted = TRUE;
+
+  if (transfer->n_copying == 0)
+    close_file_locked (transfer);
 
   for (guint i = 0; transfer->n_copying == 0 && i < transfer->chunking.n_chunks; i++)
     signal_host_wait_locked (transfer, i);
@@ -146,6 +158,9 @@ open_chunk_locked (GpuTransfer *transfer)
       _gpu_transfer_get_box (&transfer->chunking, transfer->n_opened, &box);
       _gpu_progress_add (transfer->copy.progress, box.width * box.height * box.depth);
     }
+
+  if (transfer->n_opened + 1 == transfer->chunking.n_chunks)
+    close_file_locked (transfer);
 
   signal_host_wait_locked (transfer, transfer->n_opened++);
 }
@@ -230,7 +245,8 @@ wake_workers_locked (GpuTransfer *transfer)
   for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->chunking.n_chunks
                     && transfer->n_copy_workers < transfer->max_copy_workers; i++)
     {
-      if (!_gpu_transfer_push_copy (copy_in_worker, _gpu_transfer_ref (transfer)))
+      if (!_gpu_transfer_push_copy (copy_in_worker, _gpu_transfer_ref (transfer),
+                                    transfer->has_file))
         {
           _gpu_transfer_unref (transfer);
           return;
@@ -398,7 +414,8 @@ drive_in_thread (gpointer data)
 {
   GpuTransfer *transfer = data;
 
-  drive (transfer, FALSE);
+  /* The workers for files may all be busy with a slow file. */
+  drive (transfer, transfer->has_file);
   _gpu_transfer_unref (transfer);
 }
 
@@ -645,8 +662,7 @@ submit_first (GpuTransfer      *transfer,
 
   /* Set the flag before the first staged copy is submitted. An op that accesses pageable memory of
    * the library immediately then waits for the stream first. */
-  if (transfer->copy.file == NULL)
-    g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
+  g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
 
   if (!transfer->copy.write)
     return TRUE;
@@ -772,6 +788,7 @@ transfer_new (GpuNativeContext          *context,
     g_bytes_ref (copy->bytes);
   if (copy->progress != NULL)
     _gpu_progress_ref (copy->progress);
+  transfer->has_file = copy->file != NULL;
   if (copy->file != NULL)
     _gpu_transfer_file_ref (copy->file);
   g_mutex_init (&transfer->lock);

@@ -24,15 +24,16 @@ typedef struct
 {
   gboolean       write;             /* TRUE for a copy to the device */
   gboolean       is_image;
-  gboolean       in_order;          /* access the host memory in stream order: it belongs to the
-                                     * library, or is a file. FALSE for blocking copies */
+  gboolean       in_order;          /* the host memory belongs to the library: access it in stream
+                                     * order. FALSE for blocking copies */
   GpuRegionSide  device;            /* _gpu_transfer_submit() sets its memory */
   GpuRegionSide  host;
   GpuExtent      extent;            /* in the units of the back ends, not empty */
   gsize          unit;              /* bytes per unit of width */
   GBytes        *bytes;             /* nullable; the owner of the host memory */
   GpuTransferFile *file;            /* nullable; replaces the host memory of a linear copy, which is
-                                     * then always staged if that is possible */
+                                     * then always staged if that is possible. The caller waits for
+                                     * the copy: only its own point fails if the file fails */
   guint64        position;          /* of the first byte in the file */
   GpuProgress   *progress;          /* nullable; counts the bytes copied so far */
 } GpuTransferCopy;

@@ -305,20 +305,6 @@ _gpu_timeline_search_failing_locked (GpuTimeline *timeline)
   return FALSE;
 }
 
-gboolean
-_gpu_timeline_waits_for_user_locked (GpuTimeline *timeline)
-{
-  for (guint i = 0; i < timeline->user_waits->len; i++)
-    {
-      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
-
-      if (_gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_PENDING)
-        return TRUE;
-    }
-
-  return FALSE;
-}
-
 GPtrArray *
 _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                        guint64      seq)

@@ -354,8 +354,6 @@ gboolean        _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
  * such work fails after the driver's event of the work was released, so callers retain these events
  * until the work ends. */
 gboolean        _gpu_timeline_search_failing_locked (GpuTimeline *timeline);
-/* Returns whether work waits for a user event that the program has neither completed nor failed. */
-gboolean        _gpu_timeline_waits_for_user_locked (GpuTimeline *timeline);
 
 static inline gboolean
 _gpu_timeline_may_fail_locked (GpuTimeline *timeline)

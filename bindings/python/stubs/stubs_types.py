@@ -169,7 +169,6 @@ PARAMETERS_OF = {
     "Array.from_file.file": "_FileLike", "Array.to_file.file": "_FileLike",
     "Memory.read_file.file": "_FileLike", "Memory.write_file.file": "_FileLike",
     "Memory.read_file_async.file": "_FileLike", "Memory.write_file_async.file": "_FileLike",
-    "Stream.read_file.file": "_FileLike", "Stream.write_file.file": "_FileLike",
     "Mapping.__getitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.value": "SupportsIndex | _Readable",

@@ -313,9 +313,9 @@ def wait(event, cancellable=None):
     return True
 
 
-def run_interruptible(function):
+def run_interruptible(function, cancel=None):
     """Runs a function in a new thread and waits for that thread, because Ctrl-C can only interrupt
-    the wait, not the function."""
+    the wait, not the function. If there is a function cancel, Ctrl-C calls it and waits again."""
     if not takes_signals():
         return function()
     outcome = []
@@ -329,7 +329,13 @@ def run_interruptible(function):
 
     thread = threading.Thread(target=run, name="gpumem-wait", daemon=True)
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        if cancel is not None:
+            cancel()
+            thread.join()
+        raise
     result, error = outcome[0]
     if error is not None:
         raise error

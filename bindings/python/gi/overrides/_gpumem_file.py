@@ -82,13 +82,24 @@ def _get_range(memory, file, offset, position, size):
 
 
 def _run(function, *args):
-    """Calls a blocking function. Ctrl-C cancels it."""
+    """Calls a blocking function. Ctrl-C cancels it, and waits until it returns."""
     cancellable = Gio.Cancellable()
+    return run_interruptible(lambda: function(*args, cancellable), cancellable.cancel)
+
+
+@contextlib.contextmanager
+def _replacing(file, end):
+    """Yields a Gpu.File for writing. A path names a file that has end bytes afterwards. Until then,
+    the file is not truncated, because arguments may be invalid."""
+    if not isinstance(file, (str, bytes, os.PathLike)):
+        yield _to_file(file, "w")
+        return
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        return run_interruptible(lambda: function(*args, cancellable))
-    except KeyboardInterrupt:
-        cancellable.cancel()
-        raise
+        yield Gpu.File.new_for_fd(fd, Gpu.FileFlags.NONE)
+        os.ftruncate(fd, end)
+    finally:
+        os.close(fd)
 
 
 class MemoryFileMethods:
@@ -109,9 +120,9 @@ class MemoryFileMethods:
         """Copies size bytes of the memory, from offset on, by default all, to a position of a file,
         and waits. Returns the number of bytes. A path names a file that is created or replaced:
         pass Gpu.File(path, "r+") to change a part of a file."""
-        file = _to_file(file, "w")
         offset, position, size = _get_range(self, None, offset, position, size)
-        _run(Gpu.Memory.write_file, self, stream, offset, file, position, size)
+        with _replacing(file, position + size) as opened:
+            _run(Gpu.Memory.write_file, self, stream, offset, opened, position, size)
         return size
 
     @_or_callback("Memory", "read_file_async")
@@ -131,12 +142,13 @@ class MemoryFileMethods:
     async def write_file_async(self, file, offset=0, position=0, size=None, stream=None, *,
                                progress=None) -> int:
         """write_file() for asyncio. Change the memory only after the copy has completed."""
-        file = _to_file(file, "w")
         offset, position, size = _get_range(self, None, offset, position, size)
-        await wait_for(
-            lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
-                self, stream, offset, file, position, size, cancellable, report, (), callback),
-            self.write_file_finish, progress)
+        with _replacing(file, position + size) as opened:
+            await wait_for(
+                lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
+                    self, stream, offset, opened, position, size, cancellable, report, (),
+                    callback),
+                self.write_file_finish, progress)
         return size
 
 
@@ -162,26 +174,6 @@ class OutputStreamMethods:
 
     def __init__(self, *args, **kwargs):
         pass
-
-
-class StreamFileMethods:
-    """Methods of Gpu.Stream that copy between memory and a file."""
-
-    def read_file(self, destination, file, offset=0, position=0, size=None):
-        """Enqueues a copy from a position of a file to memory: see Memory.read_file()."""
-        file = _to_file(file, "r")
-        memory, start, most = to_range(destination, offset, None, self, "destination")
-        if memory is None:
-            return True
-        size = min(most, max(file.get_size() - position, 0)) if size is None else size
-        return Gpu.Stream.read_file(self, memory, start, file, to_size(position, "position"),
-                                    to_size(size, "size"))
-
-    def write_file(self, source, file, offset=0, position=0, size=None):
-        """Enqueues a copy from memory to a position of a file: see Memory.write_file()."""
-        memory, start, size = to_range(source, offset, size, self, "source")
-        return memory is None or Gpu.Stream.write_file(self, memory, start, _to_file(file, "w"),
-                                                       to_size(position, "position"), size)
 
 
 def _get_count(file, position, item_size):
@@ -213,12 +205,15 @@ class ArrayFileMethods:
     def to_file(self, file, position=0, stream=None):
         """Writes the elements in C order to a file, as numpy.ndarray.tofile() does, and waits. A
         path names a file that is created or replaced."""
-        file = _to_file(file, "w")
+        position = to_size(position, "position")
         array = self
         if not self.is_contiguous(Gpu.ArrayOrder.C):
             array = self.copy(order="C", stream=stream)
         if array.get_size() > 0:
             array.get_memory().write_file(file, array.get_offset(), position, array.get_size(),
                                           stream)
+        else:
+            with _replacing(file, position):
+                pass
 
 

@@ -204,6 +204,9 @@ class VectorArgument(_TypedArgument):
         if memory is None:
             return [None, offset]
         memory, offset, _ = to_range(memory, offset)
+        if memory is not None and not 0 <= offset <= memory.get_size():
+            raise ValueError(f"argument {self.name}: offset {offset} is outside of the "
+                             f"{memory.get_size()} bytes of the memory")
         return [memory, offset]
 
     def __repr__(self):
