@@ -556,6 +556,24 @@ file_end (TestFixture *fixture)
   close (fd);
 }
 
+/* The file fails while the commands of the copy are submitted. */
+static void
+file_empty (TestFixture *fixture)
+{
+  int fd = temporary (NULL);
+  g_autoptr (GpuFile) file = file_take (fd);
+
+  for (guint i = 0; i < 40; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 9);
+
+      g_assert_false (reads[i % 2] (buffer, fixture->stream, 0, file, 0, SIZE, &error));
+      test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte 0");
+      check_unreadable (buffer);
+    }
+}
+
 /* Reads fail at every 700,001th byte, and all bytes before that are in the memory. */
 static void
 file_read_fails (TestFixture *fixture)
@@ -920,6 +938,7 @@ static const TestEntry entries[] = {
   { "unref", file_unref },
   { "threads", file_threads },
   { "end", file_end },
+  { "empty", file_empty },
   { "read-fails", file_read_fails },
   { "write-fails", file_write_fails },
   { "short", file_short },
