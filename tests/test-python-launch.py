@@ -240,6 +240,8 @@ def test_array_not_a_number(fixture):
                 launch(1, None, (out, 1, 1, array, VECTOR, PAIR))
         with raises(TypeError, "argument 2 (l) of kernel kinds"):
             launch(1, None, (out, 1, np.array([1, 2], "i4"), 1, VECTOR, PAIR))
+        with raises(ValueError, "argument 2 (l) of kernel kinds", "masked"):
+            launch(1, None, (out, 1, np.ma.array(3, "i4", mask=True), 1, VECTOR, PAIR))
 
 
 def test_array_for_bytes(fixture):

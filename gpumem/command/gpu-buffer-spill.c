@@ -202,8 +202,10 @@ notify_spilled (GpuBuffer *buffer)
  * Blocks until the contents are read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). The
  * read is ordered after the last work that wrote the memory, on any stream. If @buffer is not from
  * a pool, or if pending work uses a released slice of @buffer, the call also blocks until all work
- * that uses the memory has completed. Released slices and images of @buffer, and mappings that are
- * no longer mapped, do not prevent the move. May be called from any thread.
+ * that uses the memory has completed. If this work waits for an event of gpu_event_new_user(),
+ * another thread must complete the event. Released slices and images of @buffer, and mappings that
+ * are no longer mapped, do not prevent the move; a pending slice of an object that wraps the memory
+ * does. May be called from any thread.
  *
  * An error leaves @buffer unchanged.
  *

@@ -915,11 +915,12 @@ is_same_memory (GpuMemory *a,
  *
  * Compares two memory objects. They are equal if they refer to the same memory of the same driver
  * and interpret it in the same way. The function compares memory and sizes, and also formats, types
- * and extents of images. An object is equal to an object that wraps its handle. Slices of the same
- * range are equal, and a slice of a whole buffer is equal to that buffer, on every back end. A
- * buffer is not equal to an image over that buffer. Released or spilled memory is equal only to
- * itself. If gpu_buffer_unspill() has restored a buffer of a pool, objects that wrap its new handle
- * are not equal to it. May be called from any thread.
+ * and extents of images. An object is equal to an object of the same context that wraps its handle.
+ * Slices of the same range are equal, and a slice of a whole buffer is equal to that buffer, on
+ * every back end. A buffer is not equal to an image over that buffer. Released or spilled memory is
+ * equal only to itself. If gpu_buffer_unspill() has restored a buffer, objects that wrap its new
+ * handle, or the handle of a new slice, may not be equal to it. On OpenCL, an object that wraps a
+ * buffer of a pool is not equal to slices of the whole buffer. May be called from any thread.
  *
  * Returns: %TRUE if @a and @b are equal
  *

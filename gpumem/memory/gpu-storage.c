@@ -567,7 +567,7 @@ begin_release (GpuStorage *storage)
 }
 
 /* Like _gpu_storage_unuse(), for a user that is counted in n_retiring. Changes both counters under
- * the lock, because _gpu_storage_count_users() subtracts one from the other. */
+ * the lock, because _gpu_storage_count_users_locked() subtracts one from the other. */
 static void
 unuse_retiring (GpuStorage *storage)
 {

@@ -114,7 +114,10 @@ def _add_number(arguments, kernel, value, index, type_name):
 def _add_element(arguments, kernel, value, index, type_name):
     """Adds the only element of an array to a parameter that is a number, as if the program had
     passed the element."""
-    array = loaded_numpy().asarray(value)
+    numpy = loaded_numpy()
+    if numpy.ma.is_masked(value):
+        raise ValueError(f"{describe(kernel, index)} cannot be a masked element")
+    array = numpy.asarray(value)
     if array.size != 1:
         raise TypeError(f"{describe(kernel, index)} is a number of type {type_name}, and cannot be "
                         f"an array of shape {array.shape}: pass one element, or a Gpu.Buffer to a "
