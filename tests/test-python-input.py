@@ -5,8 +5,10 @@ Tests sizes and offsets that are not integers, strings with a null character, se
 outside their limits, and every method of uninitialised objects."""
 
 import fractions
+import os
 import subprocess
 import sys
+import tempfile
 
 from python_util import Skip, equal, main, np, raises, run_without_fast
 import gi
@@ -530,8 +532,11 @@ def walk():
 
 
 def plain_never_initialised():
-    result = subprocess.run([sys.executable, __file__, "--walk"], timeout=120, text=True,
-                            stdin=subprocess.DEVNULL, capture_output=True)
+    # Some calls create files whose names are the values of arguments.
+    with tempfile.TemporaryDirectory() as folder:
+        result = subprocess.run([sys.executable, os.path.abspath(__file__), "--walk"], timeout=120,
+                                text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                                cwd=folder)
     calls = result.stdout.split("\n")
     assert result.returncode == 0, (result.returncode, calls[-2:], result.stderr[-2000:])
     assert len(calls) > 400 and "Context.trim_staging" in calls, calls
