@@ -218,24 +218,21 @@ _gpu_transfer_copy_piece (const GpuTransferCopy      *copy,
                           guint64                    *failed_at,
                           GError                    **error)
 {
-  guint8 *host = (guint8 *) copy->host.data + copy->host.offset + box->x;
   gsize n_rows = box->height * box->depth;
   guint n_pieces = _gpu_transfer_get_n_pieces (chunking, box);
   gsize begin = piece * chunking->piece_size;
   gsize end = MIN (begin + chunking->piece_size, box->width);
-  guint64 position = copy->position + box->x + begin;
+  gsize offset = copy->host.offset + box->x + begin;
+
+  if (copy->file != NULL)
+    return _gpu_transfer_file_copy (copy->file, copy->write, copy->position + box->x + begin,
+                                    data + begin, end - begin, failed_at, error);
 
   if (n_rows > 1)
     copy_rows (copy, box, n_rows * piece / n_pieces, n_rows * (piece + 1) / n_pieces, data);
-  else if (copy->file == NULL)
-    copy_row (copy, host + box->y * copy->host.row_pitch + box->z * copy->host.slice_pitch + begin,
-              data + begin, end - begin);
-  else if (copy->write)
-    return _gpu_transfer_file_read (copy->file, position, data + begin, end - begin, failed_at,
-                                    error);
   else
-    return _gpu_transfer_file_write (copy->file, position, data + begin, end - begin, failed_at,
-                                     error);
+    copy_row (copy, (guint8 *) copy->host.data + offset + box->y * copy->host.row_pitch
+                    + box->z * copy->host.slice_pitch, data + begin, end - begin);
 
   return TRUE;
 }

@@ -104,7 +104,8 @@ set_end_error (GpuTransferFile *file,
 }
 
 gboolean
-_gpu_transfer_file_read (GpuTransferFile  *file,
+_gpu_transfer_file_copy (GpuTransferFile  *file,
+                         gboolean          read,
                          guint64           position,
                          guint8           *data,
                          gsize             size,
@@ -116,8 +117,9 @@ _gpu_transfer_file_read (GpuTransferFile  *file,
   while (done < size)
     {
       gsize part = size - done;
+      off_t at = (off_t) (position + done);
       int fd = choose_fd (file, position + done, data + done, &part);
-      gssize n = pread (fd, data + done, part, (off_t) (position + done));
+      gssize n = read ? pread (fd, data + done, part, at) : pwrite (fd, data + done, part, at);
 
       if (n < 0 && errno == EINTR)
         continue;
@@ -125,42 +127,11 @@ _gpu_transfer_file_read (GpuTransferFile  *file,
       if (n <= 0)
         {
           *failed_at = position + done;
-          if (n < 0)
-            set_errno_error (file, "read", position + done, errno, error);
-          else
+          if (n == 0 && read)
             set_end_error (file, position + done, error);
-          return FALSE;
-        }
-
-      done += (gsize) n;
-    }
-
-  return TRUE;
-}
-
-gboolean
-_gpu_transfer_file_write (GpuTransferFile  *file,
-                          guint64           position,
-                          const guint8     *data,
-                          gsize             size,
-                          guint64          *failed_at,
-                          GError          **error)
-{
-  gsize done = 0;
-
-  while (done < size)
-    {
-      gsize part = size - done;
-      int fd = choose_fd (file, position + done, data + done, &part);
-      gssize n = pwrite (fd, data + done, part, (off_t) (position + done));
-
-      if (n < 0 && errno == EINTR)
-        continue;
-
-      if (n <= 0)
-        {
-          *failed_at = position + done;
-          set_errno_error (file, "write", position + done, n < 0 ? errno : ENOSPC, error);
+          else
+            set_errno_error (file, read ? "read" : "write", position + done,
+                             n < 0 ? errno : ENOSPC, error);
           return FALSE;
         }
 

@@ -19,18 +19,12 @@ GpuTransferFile *_gpu_transfer_file_new   (int                fd,
 GpuTransferFile *_gpu_transfer_file_ref   (GpuTransferFile   *file);
 void             _gpu_transfer_file_unref (GpuTransferFile   *file);
 int              _gpu_transfer_file_get_fd (GpuTransferFile  *file);
-/* Reads exactly @size bytes at @position. On failure, sets @failed_at to the position of the first
- * byte that was not read. Blocks. The errors are in the domain G_IO_ERROR. */
-gboolean         _gpu_transfer_file_read  (GpuTransferFile   *file,
+/* Reads or writes exactly @size bytes at @position. On failure, sets @failed_at to the position of
+ * the first byte that was not copied. Blocks. The errors are in the domain G_IO_ERROR. */
+gboolean         _gpu_transfer_file_copy  (GpuTransferFile   *file,
+                                           gboolean           read,
                                            guint64            position,
                                            guint8            *data,
-                                           gsize              size,
-                                           guint64           *failed_at,
-                                           GError           **error);
-/* Like _gpu_transfer_file_read(), for writing. */
-gboolean         _gpu_transfer_file_write (GpuTransferFile   *file,
-                                           guint64            position,
-                                           const guint8      *data,
                                            gsize              size,
                                            guint64           *failed_at,
                                            GError           **error);
