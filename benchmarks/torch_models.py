@@ -120,9 +120,10 @@ def decoder(torch, width=2048, n_layers=16, n_words=32000):
             y = self.norms[1](x)
             return x + self.down(functional.silu(self.gate(y)) * self.up(y)), (key, value)
 
-    words, head = nn.Embedding(n_words, width), nn.Linear(width, n_words, bias=False)
-    blocks = nn.ModuleList(Block() for _ in range(n_layers))
-    nn.ModuleList((words, head, blocks)).to("cuda", torch.bfloat16)
+    with torch.device("cuda"):
+        words, head = nn.Embedding(n_words, width), nn.Linear(width, n_words, bias=False)
+        blocks = nn.ModuleList(Block() for _ in range(n_layers))
+    nn.ModuleList((words, head, blocks)).to(torch.bfloat16)
 
     def prepare(generator):
         batch, length = (int(torch.randint(*limits, (), generator=generator)) for limits in
