@@ -1623,6 +1623,142 @@ test_low_addresses (Fixture       *fixture,
   give (fixture, blocks[3], fixture->b);
 }
 
+/* --- chunks with pending uses ------------------------------------------------------------ */
+
+#define N_HOLES 3
+
+/* Allocates blocks of 4 MiB on the first stream, and frees every second one. Work on all of them is
+ * pending. No more memory is left. */
+static void
+take_around_holes (Fixture        *fixture,
+                   GpuMemoryBlock *blocks[N_HOLES])
+{
+  GpuMemoryBlock *holes[N_HOLES];
+
+  for (guint i = 0; i < N_HOLES; i++)
+    {
+      holes[i] = take (fixture, 4 * MIB, fixture->a);
+      blocks[i] = take (fixture, 4 * MIB, fixture->a);
+    }
+  for (guint i = 0; i < N_HOLES; i++)
+    give (fixture, holes[i], fixture->a);
+
+  sim_set_capacity (fixture->sim, get_stats (fixture).managed_bytes);
+}
+
+static void
+give_around_holes (Fixture        *fixture,
+                   GpuMemoryBlock *blocks[N_HOLES])
+{
+  for (guint i = 0; i < N_HOLES; i++)
+    give (fixture, blocks[i], fixture->a);
+}
+
+/* A request gets memory that pending work of its stream uses, without a wait. The work keeps its
+ * addresses. Another stream that gets the rest waits for the work. */
+static void
+test_pending_moved (Fixture       *fixture,
+                    gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_HOLES], *block, *rest;
+
+  take_around_holes (fixture, blocks);
+  block = take (fixture, 11 * MIB, fixture->a);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 24 * MIB);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, >, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_unmaps, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+
+  rest = take (fixture, 512 * KIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).n_steals, ==, 1);
+  give (fixture, rest, fixture->b);
+
+  /* The old addresses are unmapped once the work has completed. */
+  _gpu_pool_trim (fixture->pool, 0, FALSE);
+  g_assert_cmpuint (get_sim_stats (fixture).n_unmaps, ==, 0);
+  give (fixture, block, fixture->a);
+  _gpu_pool_trim (fixture->pool, 12 * MIB, TRUE);
+  g_assert_cmpuint (get_sim_stats (fixture).n_unmaps, >, 0);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 12 * MIB);
+
+  give_around_holes (fixture, blocks);
+}
+
+/* Memory moves again and again while all work on it is pending. */
+static void
+test_pending_repeated (Fixture       *fixture,
+                       gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_HOLES], *block;
+
+  take_around_holes (fixture, blocks);
+  for (guint i = 0; i < 6; i++)
+    {
+      GpuMemoryBlock *front, *back;
+
+      block = take (fixture, 12 * MIB, fixture->a);
+      give (fixture, block, fixture->a);
+      front = take (fixture, 4 * MIB, fixture->a);
+      back = take (fixture, 4 * MIB, fixture->a);
+      give (fixture, front, fixture->a);
+      g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 24 * MIB);
+      block = take (fixture, 8 * MIB, fixture->a);
+      give (fixture, back, fixture->a);
+      give (fixture, block, fixture->a);
+    }
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+  give_around_holes (fixture, blocks);
+
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).bytes, ==, 0);
+}
+
+/* Memory with pending uses of another stream only moves after a wait. */
+static void
+test_pending_other (Fixture       *fixture,
+                    gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_HOLES], *block;
+
+  take_around_holes (fixture, blocks);
+  block = take (fixture, 12 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 1);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 0);
+
+  give (fixture, block, fixture->b);
+  give_around_holes (fixture, blocks);
+}
+
+/* If a call fails, the memory stays where it is, and none is lost. */
+static void
+test_pending_failure (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryBlock *blocks[N_HOLES], *block;
+
+  take_around_holes (fixture, blocks);
+  for (guint i = 1; ; i++)
+    {
+      sim_fail (fixture->sim, i, GPU_ERROR_FAILED);
+      block = _gpu_pool_alloc (fixture->pool, 12 * MIB, 0, fixture->a, &error);
+      if (!sim_has_failed (fixture->sim))
+        break;
+      if (block != NULL)
+        _gpu_pool_release (block, fixture->a);
+      g_clear_error (&error);
+      g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 24 * MIB);
+    }
+  sim_fail (fixture->sim, 0, GPU_ERROR_FAILED);
+
+  g_assert_no_error (error);
+  _gpu_pool_release (block, fixture->a);
+  give_around_holes (fixture, blocks);
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
+}
+
 /* --- statistics ------------------------------------------------------------------------ */
 
 /* An empty pool is not fragmented, although work of one or two streams may still use its ranges,
@@ -1732,6 +1868,35 @@ add_edges (const char  *name,
   g_test_add (path, Fixture, GINT_TO_POINTER (variant), set_up_edges, test, tear_down);
 }
 
+static void
+add_pending (const char  *name,
+             void       (*test) (Fixture *fixture, gconstpointer data))
+{
+  g_autofree char *path = g_strdup_printf ("/pool-core/pending/%s", name);
+
+  g_test_add (path, Fixture, NULL, set_up_edges, test, tear_down);
+}
+
+static void
+add_chunks (void)
+{
+  add_edges ("block-freed-first", TRUE, test_edges);
+  add_edges ("block-freed-last", FALSE, test_edges);
+  add_edges ("pending", FALSE, test_edges_pending);
+  add_edges ("own-pending", FALSE, test_edges_own);
+  add_edges ("failure", FALSE, test_edges_failure);
+  add_edges ("share", FALSE, test_edges_share);
+  add_edges ("preferred", FALSE, test_edges_preferred);
+  add_edges ("preferred-unless-pending", TRUE, test_edges_preferred);
+  add_edges ("budget", FALSE, test_edges_budget);
+  add_edges ("frozen", FALSE, test_edges_frozen);
+  add_edges ("low-addresses", FALSE, test_low_addresses);
+  add_pending ("moved", test_pending_moved);
+  add_pending ("repeated", test_pending_repeated);
+  add_pending ("other-stream", test_pending_other);
+  add_pending ("failure", test_pending_failure);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -1781,17 +1946,7 @@ main (int   argc,
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_random);
     }
-  add_edges ("block-freed-first", TRUE, test_edges);
-  add_edges ("block-freed-last", FALSE, test_edges);
-  add_edges ("pending", FALSE, test_edges_pending);
-  add_edges ("own-pending", FALSE, test_edges_own);
-  add_edges ("failure", FALSE, test_edges_failure);
-  add_edges ("share", FALSE, test_edges_share);
-  add_edges ("preferred", FALSE, test_edges_preferred);
-  add_edges ("preferred-unless-pending", TRUE, test_edges_preferred);
-  add_edges ("budget", FALSE, test_edges_budget);
-  add_edges ("frozen", FALSE, test_edges_frozen);
-  add_edges ("low-addresses", FALSE, test_low_addresses);
+  add_chunks ();
 
   return g_test_run ();
 }

@@ -29,6 +29,10 @@ struct _GpuPoolChunks
   guint           n_granules;
   GpuPoolGranule *granules;         /* guarded by growth_lock */
   GArray         *splits;           /* of GpuPoolSplit; guarded by growth_lock */
+  GArray         *stale;            /* of GpuPoolStale; guarded by growth_lock */
+  guint           n_stale;          /* granules of these mappings */
+  GArray         *unused;           /* of GpuPoolChunk: chunks to destroy that have stale mappings;
+                                     * guarded by growth_lock */
   GpuPoolNode    *unmapped;         /* by address, linked by free_next; guarded by `lock` */
 };
 
@@ -39,6 +43,15 @@ typedef struct
   guint32  first;                   /* granule that the chunk was mapped at */
   guint32  n;
 } GpuPoolChunk;
+
+/* The old mapping of a chunk that is being moved, or was moved, while work of the stream that uses
+ * it was pending. */
+typedef struct
+{
+  GpuPoolChunk  chunk;
+  GpuPoolNode  *node;               /* the addresses; `use` is the pending use */
+  gboolean      is_moved;           /* the chunk is mapped at new addresses, too */
+} GpuPoolStale;
 
 /* A run of adjacent free and unmapped ranges that will become one range. */
 typedef struct
@@ -71,6 +84,8 @@ typedef struct
                                      * can be moved */
   GArray               *moved;      /* of GpuPoolChunk: chunks to map at the new addresses */
   GPtrArray            *holes;      /* nodes that the chunks were taken from */
+  GArray               *stale;      /* of GpuPoolStale: further chunks to map at the new addresses.
+                                     * They remain mapped at the old ones */
   GpuPoolEdge           head;       /* edges to map before and after the chunks */
   GpuPoolEdge           tail;
   guint64               created;    /* granules of new chunks */
@@ -106,14 +121,19 @@ gboolean   _gpu_pool_find_placement (GpuPoolGrowth      *growth,
  * nodes. */
 void       _gpu_pool_take_placement (GpuPoolGrowth      *growth,
                                      GpuPoolPlacement   *placement);
-/* Lists the free nodes that have at least @units and whose use has completed or is by the stream of
- * @slot, at most GPU_POOL_MAX_MOVED. The nodes of a free list are in order of size, the largest
- * first. */
-GPtrArray *_gpu_pool_find_ranges   (GpuPool            *pool,
-                                    guint               slot,
-                                    guint32             units);
-/* Takes whole chunks, together at most @max granules, from the nodes that _gpu_pool_find_ranges()
- * lists. Returns the number of granules taken. */
+/* Returns whether @request may use memory whose last use is @use: the use has completed, or is by
+ * the stream of @request. @request may be NULL. */
+gboolean   _gpu_pool_may_use       (GpuPool              *pool,
+                                    const GpuPoolRequest *request,
+                                    guint64               use);
+/* Lists the free nodes that have at least @units and that @request may use, at most
+ * GPU_POOL_MAX_MOVED. The nodes of a free list are in order of size, the largest first. */
+GPtrArray *_gpu_pool_find_ranges   (GpuPool              *pool,
+                                    const GpuPoolRequest *request,
+                                    guint32               units);
+/* Takes whole chunks, together at most @max granules, from free ranges whose use has completed, and
+ * then from free ranges that the request, if any, may use. Returns the number of granules
+ * taken. */
 guint32    _gpu_pool_take_chunks   (GpuPoolGrowth      *growth,
                                     guint32             max);
 
@@ -134,5 +154,21 @@ void       _gpu_pool_return_edges  (GpuPoolGrowth      *growth);
 /* Unmaps each split chunk from one of its two places, if the part of the chunk that this mapping
  * owns is free and its use has completed. Caller does not hold lock. */
 void       _gpu_pool_reunite_chunks (GpuPool           *pool);
+
+/* --- stale mappings: caller holds growth_lock -------------------------------------------- */
+
+/* Returns the old mapping of a chunk that the growth moves, or NULL if it has none. */
+GpuPoolStale *_gpu_pool_find_stale  (GpuPoolGrowth      *growth,
+                                     gpointer            handle);
+/* Keeps the old mappings of the chunks that were moved. Frees those of the others, or of all chunks
+ * if the growth has failed. Caller holds lock. */
+void       _gpu_pool_keep_stale     (GpuPoolGrowth      *growth,
+                                     gboolean            has_failed);
+/* Unmaps the stale mappings whose uses have completed. Caller does not hold lock. */
+void       _gpu_pool_unmap_stale    (GpuPool            *pool);
+/* Destroys @chunk, which has no other mappings than stale ones. If there are any, the chunk is
+ * destroyed when they are unmapped. Caller does not hold lock. */
+void       _gpu_pool_drop_chunk     (GpuPool            *pool,
+                                     const GpuPoolChunk *chunk);
 
 G_END_DECLS

@@ -48,6 +48,7 @@ start (GpuPoolGrowth        *growth,
   *growth = (GpuPoolGrowth) { .pool = pool, .chunks = pool->chunks, .request = request };
   growth->moved = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
   growth->holes = g_ptr_array_new ();
+  growth->stale = g_array_new (FALSE, FALSE, sizeof (GpuPoolStale));
 }
 
 static void
@@ -55,6 +56,7 @@ finish (GpuPoolGrowth *growth)
 {
   g_array_unref (growth->moved);
   g_ptr_array_unref (growth->holes);
+  g_array_unref (growth->stale);
 }
 
 static void
@@ -73,8 +75,27 @@ unmap_moved (GpuPoolGrowth *growth)
 
 /* --- mapping: without the lock --------------------------------------------------------- */
 
-/* Takes the largest chunk of at most @max granules from growth->moved. If there is none, creates a
- * chunk. */
+/* Finds the largest chunk of at most @max granules that is still mapped at its old addresses. */
+static GpuPoolStale *
+find_largest_stale (GpuPoolGrowth *growth,
+                    guint32        max)
+{
+  GpuPoolStale *best = NULL;
+
+  for (guint i = 0; i < growth->stale->len; i++)
+    {
+      GpuPoolStale *stale = &g_array_index (growth->stale, GpuPoolStale, i);
+
+      if (!stale->is_moved && stale->chunk.n <= max
+          && (best == NULL || stale->chunk.n > best->chunk.n))
+        best = stale;
+    }
+
+  return best;
+}
+
+/* Takes the largest chunk of at most @max granules from growth->moved, or else from growth->stale.
+ * If there is none, creates a chunk. */
 static gboolean
 get_chunk (GpuPoolGrowth  *growth,
            guint32         max,
@@ -83,6 +104,7 @@ get_chunk (GpuPoolGrowth  *growth,
 {
   GpuPool *pool = growth->pool;
   gsize granularity = pool->config.granularity;
+  GpuPoolStale *stale;
   gint best = -1;
 
   for (guint i = 0; i < growth->moved->len; i++)
@@ -98,6 +120,14 @@ get_chunk (GpuPoolGrowth  *growth,
     {
       *chunk = g_array_index (growth->moved, GpuPoolChunk, best);
       g_array_remove_index_fast (growth->moved, best);
+      return TRUE;
+    }
+
+  stale = find_largest_stale (growth, max);
+  if (stale != NULL)
+    {
+      stale->is_moved = TRUE;
+      *chunk = stale->chunk;
       return TRUE;
     }
 
@@ -148,6 +178,15 @@ map_parts (GpuPoolGrowth  *growth,
   return TRUE;
 }
 
+/* Returns whether a chunk is also mapped where it was before the growth. */
+static gboolean
+is_elsewhere (GpuPoolGrowth *growth,
+              gpointer       handle)
+{
+  return handle == growth->head.chunk.handle || handle == growth->tail.chunk.handle
+         || _gpu_pool_find_stale (growth, handle) != NULL;
+}
+
 /* Maps memory to a whole unmapped range, including the chunks of the edges, if any. On failure,
  * maps nothing. */
 static gboolean
@@ -181,12 +220,11 @@ fill_unmapped (GpuPoolGrowth  *growth,
   if (filled)
     filled = map_parts (growth, node->offset / granule, parts, error);
 
-  /* The chunks of the edges stay where they are. */
   for (guint i = 0; i < parts->len && !filled; i++)
     {
       GpuPoolChunk *part = &g_array_index (parts, GpuPoolChunk, i);
 
-      if (part->handle != growth->head.chunk.handle && part->handle != growth->tail.chunk.handle)
+      if (!is_elsewhere (growth, part->handle))
         g_array_append_val (growth->moved, *part);
     }
 
@@ -216,6 +254,10 @@ unmap_filled (GpuPoolGrowth *growth,
   growth->n_unmaps += _gpu_pool_unmap_chunks (growth->pool,
                                               &g_array_index (growth->moved, GpuPoolChunk, n),
                                               growth->moved->len - n);
+
+  for (guint i = growth->moved->len; i > n; i--)
+    if (is_elsewhere (growth, g_array_index (growth->moved, GpuPoolChunk, i - 1).handle))
+      g_array_remove_index_fast (growth->moved, i - 1);
 }
 
 static gboolean
@@ -242,20 +284,17 @@ static void
 destroy_moved (GpuPoolGrowth *growth)
 {
   GpuPool *pool = growth->pool;
-  guint64 destroyed = 0;
 
+  if (growth->moved->len > 0)
+    _gpu_pool_unmap_stale (pool);
   for (guint i = 0; i < growth->moved->len; i++)
-    {
-      _gpu_pool_destroy_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
-      destroyed += g_array_index (growth->moved, GpuPoolChunk, i).n;
-    }
+    _gpu_pool_drop_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
 
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_unmaps += growth->n_unmaps;
   pool->edge_budget = MIN (pool->edge_budget + EDGES_PER_CHUNK * growth->n_created,
                            MAX_EDGE_BUDGET);
-  _gpu_pool_count_managed (pool, ((gint64) growth->created - destroyed)
-                                 * (gint64) pool->config.granularity);
+  _gpu_pool_count_managed (pool, growth->created * (gint64) pool->config.granularity);
   _gpu_pool_unlock (&pool->lock);
 }
 
@@ -283,12 +322,13 @@ get_shortage (GpuPool              *pool,
 }
 
 /* Estimates how many mapped bytes can be moved to other addresses: the whole granules of free
- * ranges whose uses have completed. */
+ * ranges whose uses have completed or are by the stream of @request. */
 static guint64
-count_movable (GpuPool *pool)
+count_movable (GpuPool              *pool,
+               const GpuPoolRequest *request)
 {
   guint32 granule = pool->chunks->granule;
-  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, 0, granule);
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, request, granule);
   guint64 n = 0;
 
   for (guint i = 0; i < ranges->len; i++)
@@ -319,7 +359,7 @@ move_chunks (GpuPoolGrowth           *growth,
   if (gpu_pool_is_frozen (pool))
     shortage = 0;
   moved = _gpu_pool_take_chunks (growth, (shortage + granularity - 1) / granularity) * granularity;
-  pool->stats.n_recycled += growth->moved->len;
+  pool->stats.n_recycled += growth->moved->len + growth->stale->len;
 
   if (limit != 0 && pool->stats.managed_bytes + cost - moved > limit)
     {
@@ -386,7 +426,8 @@ prepare_edges (GpuPoolGrowth     *growth,
       if ((soft_limit == 0 || pool->stats.managed_bytes + cost <= soft_limit)
           && growth->head.units + (guint64) growth->tail.units
              >= MIN_EDGES * (guint64) pool->granule
-          && cost <= MAX_BETWEEN * pool->config.granularity && cost <= count_movable (pool))
+          && cost <= MAX_BETWEEN * pool->config.granularity
+          && cost <= count_movable (pool, growth->request))
         return move_chunks (growth, placement, cost, error);
     }
 
@@ -426,11 +467,20 @@ rejoin (GpuPool     *pool,
   _gpu_pool_heap_add (pool, node, node->use);
 }
 
+/* Returns the later of @use and @added. @use is by the stream of the request. If @added is by
+ * another stream, it has completed. */
+static guint64
+add_use (GpuPoolGrowth *growth,
+         guint64        use,
+         guint64        added)
+{
+  return gpu_pool_use_slot (added) == growth->request->slot ? MAX (use, added) : use;
+}
+
 static GpuPoolNode *
 use_placement (GpuPoolGrowth    *growth,
                GpuPoolPlacement *placement)
 {
-  const guint64 edges[] = { growth->head.use, growth->tail.use };
   GpuPool *pool = growth->pool;
   GpuPoolNode *node, *end;
   guint64 use = gpu_pool_use_pack (growth->request->slot, 0);
@@ -439,12 +489,13 @@ use_placement (GpuPoolGrowth    *growth,
   node = placement->first;
   end = placement->last->next;
 
-  for (guint i = 0; i < G_N_ELEMENTS (edges); i++)
-    if (gpu_pool_use_slot (edges[i]) == growth->request->slot)
-      use = MAX (use, edges[i]);
+  use = add_use (growth, use, growth->head.use);
+  use = add_use (growth, use, growth->tail.use);
+  for (guint i = 0; i < growth->stale->len; i++)
+    use = add_use (growth, use, g_array_index (growth->stale, GpuPoolStale, i).node->use);
   for (GpuPoolNode *part = placement->first; part != end; part = part->next)
-    if (!part->flag && gpu_pool_use_slot (part->use) == growth->request->slot)
-      use = MAX (use, part->use);
+    if (!part->flag)
+      use = add_use (growth, use, part->use);
 
   while (node->next != end)
     _gpu_pool_heap_join_next (pool, node);
@@ -470,8 +521,8 @@ grow (GpuPool               *pool,
 {
   GpuPoolNode *node = NULL;
   GpuPoolPlacement placement = { NULL, };
-  gboolean ready;
   GpuPoolGrowth growth;
+  gboolean ready;
 
   start (&growth, pool, request);
   growth.is_frugal = mode == FRUGAL;
@@ -493,6 +544,7 @@ grow (GpuPool               *pool,
     node = use_placement (&growth, &placement);
   else if (placement.first != NULL)
     give_up_placement (&growth, &placement);
+  _gpu_pool_keep_stale (&growth, !ready);
   _gpu_pool_unlock_and_destroy (pool);
 
   finish (&growth);
@@ -519,11 +571,19 @@ get_supply (GpuPool              *pool,
   if (get_shortage (pool, request, cost, waste) > 0)
     supply = SCARCE;
   if (supply == SCARCE
-      && get_shortage (pool, request, cost, PATIENCE * waste) > count_movable (pool))
+      && get_shortage (pool, request, cost, PATIENCE * waste) > count_movable (pool, request))
     supply = SHORT;
   _gpu_pool_unlock (&pool->lock);
 
   return supply;
+}
+
+/* Unmaps the chunks that are mapped twice from one place, as far as pending uses allow. */
+static void
+unmap_doubles (GpuPool *pool)
+{
+  _gpu_pool_unmap_stale (pool);
+  _gpu_pool_reunite_chunks (pool);
 }
 
 /* Avoids growth beyond the limit `waste`. If growth would exceed this limit, first tries memory
@@ -539,7 +599,7 @@ find_more (GpuPool              *pool,
     return NULL;
 
   _gpu_pool_reclaim_completed (pool);
-  _gpu_pool_reunite_chunks (pool);
+  unmap_doubles (pool);
   node = _gpu_pool_lock_and_serve (pool, request);
   while (node == NULL && !request->is_lent && get_supply (pool, request) == SHORT
          && _gpu_pool_wait_for_pending (pool, request))
@@ -553,7 +613,7 @@ _gpu_pool_chunks_serve (GpuPool              *pool,
                         const GpuPoolRequest *request)
 {
   _gpu_pool_reclaim_completed (pool);
-  _gpu_pool_reunite_chunks (pool);
+  unmap_doubles (pool);
 
   return grow (pool, request, EDGES, NULL);
 }
@@ -593,7 +653,7 @@ _gpu_pool_chunks_shrink (GpuPool *pool,
     {
       GpuPoolGrowth growth;
 
-      _gpu_pool_reunite_chunks (pool);
+      unmap_doubles (pool);
       start (&growth, pool, NULL);
       growth.overshoot = TRUE;
 

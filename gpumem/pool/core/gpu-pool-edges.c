@@ -109,7 +109,7 @@ find_edges (GpuPoolGrowth *growth,
   guint32 granule = growth->chunks->granule;
   g_autoptr (GArray) heads = g_array_new (FALSE, FALSE, sizeof (GpuPoolEdge));
   g_autoptr (GArray) tails = g_array_new (FALSE, FALSE, sizeof (GpuPoolEdge));
-  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->request->slot,
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->request,
                                                         granule / GPU_POOL_MIN_EDGE);
   gboolean found = FALSE;
   guint64 largest;
@@ -135,27 +135,13 @@ find_edges (GpuPoolGrowth *growth,
   return found;
 }
 
-/* Returns whether more free memory than the edges has pending uses. Chunks with pending uses cannot
- * be moved, and the free memory around split chunks is only useful if chunks can be moved. */
-static gboolean
-is_pending (GpuPool *pool)
-{
-  guint64 units = 0;
-
-  for (guint slot = 1; slot < pool->n_free_lists; slot++)
-    if (pool->free_lists[slot] != NULL)
-      units += pool->free_lists[slot]->units;
-
-  return units > pool->edge_units;
-}
-
 static gboolean
 may_use_edges (const GpuPoolGrowth *growth)
 {
   GpuPool *pool = growth->pool;
 
   return (growth->is_frugal || gpu_pool_is_small_for_edges (pool, growth->request->units))
-         && !gpu_pool_is_frozen (pool) && !is_pending (pool);
+         && !gpu_pool_is_frozen (pool);
 }
 
 /* --- taking edges ---------------------------------------------------------------------- */

@@ -9,6 +9,9 @@
 #define RADIUS 4
 /* Free nodes examined in the list of each stream. */
 #define MAX_VISITED (2 * GPU_POOL_MAX_MOVED)
+/* No chunks with pending uses are moved while stale mappings have more than 1/MAX_STALE of the
+ * addresses. */
+#define MAX_STALE 4
 
 /* --- the list of unmapped ranges ------------------------------------------------------ */
 
@@ -84,6 +87,8 @@ _gpu_pool_chunks_new (GpuPool *pool)
   chunks->n_granules = config->range_size / config->granularity;
   chunks->granules = g_new0 (GpuPoolGranule, chunks->n_granules);
   chunks->splits = g_array_new (FALSE, FALSE, sizeof (GpuPoolSplit));
+  chunks->stale = g_array_new (FALSE, FALSE, sizeof (GpuPoolStale));
+  chunks->unused = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
   segment.size = chunks->n_granules * config->granularity;
   pool->chunks = chunks;
   pool->granule = chunks->granule;
@@ -136,6 +141,11 @@ _gpu_pool_chunks_free (GpuPool *pool)
       _gpu_pool_unmap_chunks (pool, &chunk, 1);
     }
 
+  for (guint i = 0; i < chunks->stale->len; i++)
+    _gpu_pool_unmap_chunks (pool, &g_array_index (chunks->stale, GpuPoolStale, i).chunk, 1);
+  for (guint i = 0; i < chunks->unused->len; i++)
+    _gpu_pool_destroy_chunk (pool, &g_array_index (chunks->unused, GpuPoolChunk, i));
+
   for (guint i = 0; i < chunks->n_granules; i++)
     if (chunks->granules[i].handle != NULL)
       {
@@ -145,6 +155,8 @@ _gpu_pool_chunks_free (GpuPool *pool)
         _gpu_pool_destroy_chunk (pool, &chunk);
       }
 
+  g_array_unref (chunks->unused);
+  g_array_unref (chunks->stale);
   g_array_unref (chunks->splits);
   g_free (chunks->granules);
   g_free (chunks);
@@ -152,17 +164,24 @@ _gpu_pool_chunks_free (GpuPool *pool)
 
 /* --- finding a placement -------------------------------------------------------------- */
 
+gboolean
+_gpu_pool_may_use (GpuPool              *pool,
+                   const GpuPoolRequest *request,
+                   guint64               use)
+{
+  return (request != NULL && gpu_pool_use_slot (use) == request->slot)
+         || _gpu_pool_heap_is_completed (pool, use);
+}
+
 static gboolean
-is_part (GpuPool     *pool,
-         GpuPoolNode *node,
-         guint        slot)
+is_part (GpuPool              *pool,
+         GpuPoolNode          *node,
+         const GpuPoolRequest *request)
 {
   GpuPoolNodeState state = gpu_pool_node_state (node);
 
   return state == GPU_POOL_NODE_UNMAPPED
-         || (state == GPU_POOL_NODE_FREE
-             && (gpu_pool_use_slot (node->use) == slot
-                 || _gpu_pool_heap_is_completed (pool, node->use)));
+         || (state == GPU_POOL_NODE_FREE && _gpu_pool_may_use (pool, request, node->use));
 }
 
 /* Adds ranges to a placement, from @first to the right, or to the left if @left is TRUE, until they
@@ -214,7 +233,7 @@ _gpu_pool_find_placement (GpuPoolGrowth    *growth,
                           GpuPoolPlacement *best)
 {
   guint64 needed = (guint64) growth->request->units + growth->request->align - 1;
-  guint slot = growth->request->slot;
+  const GpuPoolRequest *request = growth->request;
 
   best->cost = G_MAXUINT64;
 
@@ -223,10 +242,10 @@ _gpu_pool_find_placement (GpuPoolGrowth    *growth,
       GpuPoolNode *first = hole, *last = hole;
 
       for (guint i = 0; i < RADIUS && first->prev != NULL
-           && is_part (growth->pool, first->prev, slot); i++)
+           && is_part (growth->pool, first->prev, request); i++)
         first = first->prev;
       for (guint i = 0; i < RADIUS && last->next != NULL
-           && is_part (growth->pool, last->next, slot); i++)
+           && is_part (growth->pool, last->next, request); i++)
         last = last->next;
 
       for (GpuPoolNode *node = first; ; node = node->next)
@@ -323,15 +342,43 @@ _gpu_pool_take_placement (GpuPoolGrowth    *growth,
 
 /* --- taking chunks ------------------------------------------------------------------- */
 
-/* Takes whole chunks from @node, which is free and whose use has completed. */
+static guint
+count_taken (const GpuPoolGrowth *growth)
+{
+  return growth->moved->len + growth->stale->len;
+}
+
+/* Makes each of the chunks from @from to @to a busy node. @node consists of these chunks. */
+static void
+take_stale (GpuPoolGrowth *growth,
+            GpuPoolNode   *node,
+            guint32        from,
+            guint32        to)
+{
+  GpuPool *pool = growth->pool;
+  guint32 granule = growth->chunks->granule;
+
+  for (guint32 at = from; at < to; at += growth->chunks->granules[at].n)
+    {
+      const GpuPoolGranule *behind = &growth->chunks->granules[at];
+      GpuPoolStale stale = { { behind->handle, at, behind->n }, node, FALSE };
+
+      if (at + behind->n < to)
+        node = _gpu_pool_heap_split (pool, node, behind->n * granule);
+      g_array_append_val (growth->stale, stale);
+    }
+}
+
+/* Takes whole chunks from @node, which is free, and which the request may use. */
 static guint32
 take_chunks (GpuPoolGrowth *growth,
              GpuPoolNode   *node,
              guint32        max)
 {
   GpuPool *pool = growth->pool;
+  gboolean is_pending = !_gpu_pool_heap_is_completed (pool, node->use);
   GpuPoolChunks *chunks = growth->chunks;
-  guint32 granule = chunks->granule, taken = 0;
+  guint32 granule = chunks->granule, taken = 0, n = 0;
   guint32 at = (node->offset + granule - 1) / granule;
   guint32 end = (node->offset + node->units) / granule;
   guint32 from, to;
@@ -340,14 +387,15 @@ take_chunks (GpuPoolGrowth *growth,
   if (at < end && chunks->granules[at].first != at)
     at = chunks->granules[at].first + chunks->granules[at].n;
 
-  for (from = to = at; to < end && growth->moved->len < GPU_POOL_MAX_MOVED;
-       to += chunks->granules[to].n)
+  for (from = to = at; to < end && count_taken (growth) + n < GPU_POOL_MAX_MOVED;
+       to += chunks->granules[to].n, n++)
     {
       GpuPoolChunk chunk = { chunks->granules[to].handle, to, chunks->granules[to].n };
 
       if (to + chunk.n > end || taken >= max || (taken + chunk.n > max && !growth->overshoot))
         break;
-      g_array_append_val (growth->moved, chunk);
+      if (!is_pending)
+        g_array_append_val (growth->moved, chunk);
       taken += chunk.n;
     }
 
@@ -365,16 +413,19 @@ take_chunks (GpuPoolGrowth *growth,
         }
       if (node->units > taken * granule)
         _gpu_pool_heap_add (pool, _gpu_pool_heap_split (pool, node, taken * granule), use);
-      g_ptr_array_add (growth->holes, node);
+      if (is_pending)
+        take_stale (growth, node, from, to);
+      else
+        g_ptr_array_add (growth->holes, node);
     }
 
   return taken;
 }
 
 GPtrArray *
-_gpu_pool_find_ranges (GpuPool *pool,
-                       guint    own_slot,
-                       guint32  units)
+_gpu_pool_find_ranges (GpuPool              *pool,
+                       const GpuPoolRequest *request,
+                       guint32               units)
 {
   GPtrArray *ranges = g_ptr_array_new ();
 
@@ -391,19 +442,21 @@ _gpu_pool_find_ranges (GpuPool *pool,
            node != NULL && node->units >= units && ranges->len < GPU_POOL_MAX_MOVED
            && n_visited++ < MAX_VISITED;
            node = _gpu_pool_index_next (&free_list->index, node, &bin))
-        if (slot == own_slot || _gpu_pool_heap_is_completed (pool, node->use))
+        if (_gpu_pool_may_use (pool, request, node->use))
           g_ptr_array_add (ranges, node);
     }
 
   return ranges;
 }
 
-guint32
-_gpu_pool_take_chunks (GpuPoolGrowth *growth,
-                       guint32        max)
+/* Takes chunks from the free ranges that @request may use. */
+static guint32
+take_chunks_for (GpuPoolGrowth        *growth,
+                 const GpuPoolRequest *request,
+                 guint32               max)
 {
   GpuPool *pool = growth->pool;
-  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, 0, growth->chunks->granule);
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, request, growth->chunks->granule);
   guint32 taken = 0;
 
   /* Check each range again, because the range may have changed when chunks were taken from another
@@ -413,9 +466,22 @@ _gpu_pool_take_chunks (GpuPoolGrowth *growth,
       GpuPoolNode *node = g_ptr_array_index (ranges, i);
 
       if (gpu_pool_node_state (node) == GPU_POOL_NODE_FREE
-          && _gpu_pool_heap_is_completed (pool, node->use))
+          && _gpu_pool_may_use (pool, request, node->use))
         taken += take_chunks (growth, node, max - taken);
     }
+
+  return taken;
+}
+
+guint32
+_gpu_pool_take_chunks (GpuPoolGrowth *growth,
+                       guint32        max)
+{
+  const GpuPoolChunks *chunks = growth->chunks;
+  guint32 taken = take_chunks_for (growth, NULL, max);
+
+  if (taken < max && growth->request != NULL && chunks->n_stale < chunks->n_granules / MAX_STALE)
+    taken += take_chunks_for (growth, growth->request, max - taken);
 
   return taken;
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Stale mappings. A chunk that pending work uses can be moved for a request of the same stream,
+ * whose work runs later: the chunk is mapped a second time, at the addresses of the request, and
+ * remains mapped at its old addresses until the pending work has completed. So the pool neither
+ * waits nor grows if the host is ahead of the device.
+ */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-chunks-private.h"
+
+GpuPoolStale *
+_gpu_pool_find_stale (GpuPoolGrowth *growth,
+                      gpointer       handle)
+{
+  for (guint i = 0; i < growth->stale->len; i++)
+    {
+      GpuPoolStale *stale = &g_array_index (growth->stale, GpuPoolStale, i);
+
+      if (stale->chunk.handle == handle)
+        return stale;
+    }
+
+  return NULL;
+}
+
+void
+_gpu_pool_keep_stale (GpuPoolGrowth *growth,
+                      gboolean       has_failed)
+{
+  GpuPoolChunks *chunks = growth->chunks;
+
+  for (guint i = 0; i < growth->stale->len; i++)
+    {
+      GpuPoolStale *stale = &g_array_index (growth->stale, GpuPoolStale, i);
+
+      if (has_failed || !stale->is_moved)
+        {
+          _gpu_pool_heap_add (growth->pool, stale->node, stale->node->use);
+          continue;
+        }
+
+      gpu_pool_node_set_state (stale->node, GPU_POOL_NODE_HIDDEN);
+      chunks->n_stale += stale->chunk.n;
+      g_array_append_val (chunks->stale, *stale);
+    }
+}
+
+/* --- destroying chunks ------------------------------------------------------------------ */
+
+static gboolean
+is_stale (GpuPool  *pool,
+          gpointer  handle)
+{
+  const GArray *list = pool->chunks->stale;
+
+  for (guint i = 0; i < list->len; i++)
+    if (g_array_index (list, GpuPoolStale, i).chunk.handle == handle)
+      return TRUE;
+
+  return FALSE;
+}
+
+static void
+destroy (GpuPool            *pool,
+         const GpuPoolChunk *chunk)
+{
+  _gpu_pool_destroy_chunk (pool, chunk);
+
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_count_managed (pool, -(gint64) (chunk->n * pool->config.granularity));
+  _gpu_pool_unlock (&pool->lock);
+}
+
+void
+_gpu_pool_drop_chunk (GpuPool            *pool,
+                      const GpuPoolChunk *chunk)
+{
+  if (is_stale (pool, chunk->handle))
+    g_array_append_vals (pool->chunks->unused, chunk, 1);
+  else
+    destroy (pool, chunk);
+}
+
+static void
+destroy_unused (GpuPool *pool)
+{
+  GArray *unused = pool->chunks->unused;
+
+  for (guint i = unused->len; i > 0; i--)
+    {
+      GpuPoolChunk chunk = g_array_index (unused, GpuPoolChunk, i - 1);
+
+      if (!is_stale (pool, chunk.handle))
+        {
+          g_array_remove_index_fast (unused, i - 1);
+          destroy (pool, &chunk);
+        }
+    }
+}
+
+/* --- unmapping -------------------------------------------------------------------------- */
+
+/* Removes the mappings whose uses have completed from the list. Their nodes become busy. The
+ * others keep their order, which is mostly that of the addresses, so that few calls unmap them. */
+static void
+take_completed (GpuPool   *pool,
+                GArray    *completed,
+                GPtrArray *nodes)
+{
+  GArray *list = pool->chunks->stale;
+  guint n = 0;
+
+  for (guint i = 0; i < list->len; i++)
+    {
+      GpuPoolStale stale = g_array_index (list, GpuPoolStale, i);
+
+      if (!_gpu_pool_heap_is_completed (pool, stale.node->use))
+        {
+          g_array_index (list, GpuPoolStale, n++) = stale;
+          continue;
+        }
+
+      gpu_pool_node_set_state (stale.node, GPU_POOL_NODE_BUSY);
+      pool->chunks->n_stale -= stale.chunk.n;
+      g_array_append_val (completed, stale.chunk);
+      g_ptr_array_add (nodes, stale.node);
+    }
+
+  g_array_set_size (list, n);
+}
+
+void
+_gpu_pool_unmap_stale (GpuPool *pool)
+{
+  g_autoptr (GArray) completed = NULL;
+  g_autoptr (GPtrArray) nodes = NULL;
+  guint n_unmaps;
+
+  if (pool->chunks->stale->len == 0)
+    return;
+
+  completed = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
+  nodes = g_ptr_array_new ();
+
+  _gpu_pool_lock (&pool->lock);
+  if (!gpu_pool_is_frozen (pool))
+    take_completed (pool, completed, nodes);
+  _gpu_pool_unlock (&pool->lock);
+
+  n_unmaps = _gpu_pool_unmap_chunks (pool, (const GpuPoolChunk *) completed->data, completed->len);
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_unmaps += n_unmaps;
+  for (guint i = 0; i < nodes->len; i++)
+    _gpu_pool_make_unmapped (pool, g_ptr_array_index (nodes, i));
+  _gpu_pool_unlock_and_destroy (pool);
+
+  destroy_unused (pool);
+}
