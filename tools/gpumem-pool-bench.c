@@ -13,6 +13,8 @@
 #define PART         4096           /* pairs (allocation, free) between checks for Ctrl-C */
 #define WARM_UP      4              /* minimum number of pairs (allocation, free) in a round, for
                                      * each live block */
+#define MAX_GROWTH   50             /* maximum number of rounds before those that are measured, in
+                                     * which the pool grows */
 #define MAX_OWN_LIVE 1000           /* live blocks of driver memory */
 
 typedef enum
@@ -300,8 +302,39 @@ compare (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* First doubles the number of pairs until they take as long as one round must take. This also fills
- * the pool. Then measures the rounds, each with this number of pairs. */
+static guint64
+get_managed (Worker *worker)
+{
+  g_autoptr (GVariant) statistics = NULL;
+  guint64 managed = 0;
+
+  if (worker->pool != NULL)
+    {
+      statistics = gpu_memory_pool_get_statistics (worker->pool);
+      g_variant_lookup (statistics, "managed-bytes", "t", &managed);
+    }
+  return managed;
+}
+
+/* Runs rounds of @n pairs until the pool does not grow in a round. */
+static gboolean
+fill_pool (Worker  *worker,
+           guint64  n)
+{
+  guint64 before = 0, managed = get_managed (worker);
+
+  for (guint i = 0; i < MAX_GROWTH && managed > before; i++)
+    {
+      before = managed;
+      if (!run_pattern (worker, n))
+        return FALSE;
+      managed = get_managed (worker);
+    }
+  return TRUE;
+}
+
+/* First doubles the number of pairs until they take as long as one round must take, and lets the
+ * pool grow. Then measures the rounds, each with this number of pairs. */
 static gboolean
 run_rounds (Worker *worker)
 {
@@ -319,6 +352,8 @@ run_rounds (Worker *worker)
       if (time >= least)
         break;
     }
+  if (!fill_pool (worker, n))
+    return FALSE;
   for (guint i = 0; i < N_ROUNDS; i++)
     {
       worker->n_pairs = 0;

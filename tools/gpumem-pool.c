@@ -402,8 +402,9 @@ const GpumemCommand gpumem_pool_bench_command = {
   .summary = "measure allocations of a pool, and compare with the driver's",
   .description =
     "DEVICE is an id from 'gpumem devices'; the default is the default device.\n"
-    "Figures are nanoseconds of an allocation and a free, as the median of five rounds. With\n"
-    "several threads, each with its own stream, they are the mean of the threads.\n"
+    "Figures are nanoseconds of an allocation and a free, as the median of five rounds. Rounds in\n"
+    "which the pool still grows come before them. With several threads, each with its own\n"
+    "stream, they are the mean of the threads.\n"
     "MALLOC, on the host device, is malloc() of the process; set LD_PRELOAD to measure that of\n"
     "another library.\n\n"
     "Exit status: 0 if all workloads that fit in memory were measured, 1 after an error, 2 for an\n"
