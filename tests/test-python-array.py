@@ -535,6 +535,51 @@ def test_refused_types(fixture):
             array[key]
 
 
+def test_rows(fixture):
+    """Rows by a list of their numbers, as in NumPy."""
+    need_numpy()
+    data = np.arange(60, dtype="float32").reshape(10, 6)
+    array = Gpu.Array.from_numpy(fixture.context, data)
+    for rows in ([3, 1, -1, 1], [0], [], range(9, -1, -1), np.array([2, 9], "uint8")):
+        same(np.asarray(array.take(rows)), data[list(rows)])
+    same(np.asarray(array[[4, 2]]), data[[4, 2]])
+    same(np.asarray(array[:, ::2][[4, 2]]), data[:, ::2][[4, 2]])
+    same(np.asarray(array[::-2][np.array([0, 3])]), data[::-2][[0, 3]])
+    for rows, values in (([2, 5], data[[0, 9]] + 1), ([7, 7], data[[1, 3]] * 2), ([8], 5)):
+        array[rows], data[rows] = values, values
+        same(np.asarray(array), data)
+    array[[1, 0]] = array[0:2]
+    data[[1, 0]] = data[0:2].copy()
+    same(np.asarray(array), data)
+    array[:, ::2][[0, 3]] = data[[5, 6], ::2]
+    data[[0, 3], ::2] = data[[5, 6], ::2]
+    same(np.asarray(array), data)
+    for rows in ([10], [0, -11]):
+        with raises(IndexError, f"row {rows[-1]}", "10 rows"):
+            array[rows]
+        with raises(IndexError, f"row {rows[-1]}"):
+            array[rows] = 0
+    with raises(TypeError, "truth values"):
+        array[[True, False]]
+    with raises(ValueError, "2 rows"):
+        array[[0, 1]] = Gpu.Array.zeros(fixture.context, (3, 6), "float32")
+
+
+def test_copy_batch(fixture):
+    """Tuples of the arguments of copy()."""
+    stream = Gpu.Stream(fixture.context)
+    source, target = Gpu.Buffer(fixture.context, bytes(range(200))), Gpu.Buffer(fixture.context, 100)
+    target.fill(0)
+    stream.copy_batch([(target, source, 10, 0, 50), (target, source, 10, 20, 70)])
+    stream.synchronize()
+    assert bytes(target.read()) == (bytes(range(50, 60)) + bytes(10) + bytes(range(70, 80))
+                                    + bytes(70))
+    with raises(Gpu.InvalidArgumentError, "copy 1"):
+        stream.copy_batch([(target, source, 1), (target, source, 10, 95)])
+    with raises(TypeError, "copy 0"):
+        stream.copy_batch([target])
+
+
 def test_full(fixture):
     need_numpy()
     array = Gpu.Array.full(fixture.context, 3, 1.7, Gpu.DType.INT16)

@@ -89,6 +89,21 @@ typedef gboolean GpuBufferCopyPeerOp (GpuNativeStream  *stream,
                                       gsize             size,
                                       GpuNativeEvent  **event,
                                       GError          **error);
+/* One copy of a batch. */
+typedef struct
+{
+  GpuNativeBuffer *destination;
+  gsize            destination_offset;
+  GpuNativeBuffer *source;
+  gsize            source_offset;
+  gsize            size;
+} GpuBufferCopy;
+
+typedef gboolean GpuBufferCopyBatchOp (GpuNativeStream     *stream,
+                                       const GpuBufferCopy *copies,
+                                       gsize                n_copies,
+                                       GpuNativeEvent     **event,
+                                       GError             **error);
 typedef gboolean GpuBufferWriteOp (GpuNativeStream *stream,
                                    GpuNativeBuffer *destination,
                                    gsize            offset,
@@ -264,6 +279,9 @@ typedef struct
   /* May be NULL. One of the two contexts is the context of the stream; the other context belongs to
    * the same back end. */
   GpuBufferCopyPeerOp *copy_peer;
+  /* May be NULL: the caller then calls copy(). No destination overlaps another range of the
+   * batch. */
+  GpuBufferCopyBatchOp *copy_batch;
   /* @data must not change until the operation completes. */
   GpuBufferWriteOp *write;
   GpuBufferReadOp *read;

@@ -80,6 +80,13 @@ gboolean        gpu_stream_copy                  (GpuStream            *stream,
                                                   gsize                 size,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_copy_batch            (GpuStream            *stream,
+                                                  GpuMemory           **memories,
+                                                  gsize                 n_memories,
+                                                  const guint64        *ranges,
+                                                  gsize                 n_ranges,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_copy_region           (GpuStream            *stream,
                                                   GpuMemory            *destination,
                                                   const GpuLayout      *destination_layout,

@@ -429,6 +429,7 @@ CUresult    _gpu_cuda_finish_for_host (GpuNativeStream    *stream,
                                        GpuNativeMemory    *b);
 GpuBufferCopyOp _gpu_cuda_copy;
 GpuBufferCopyPeerOp _gpu_cuda_copy_peer;
+GpuBufferCopyBatchOp _gpu_cuda_copy_batch;
 GpuBufferWriteOp _gpu_cuda_write;
 GpuBufferReadOp _gpu_cuda_read;
 GpuBufferWriteNowOp _gpu_cuda_write_now;

@@ -67,6 +67,7 @@ from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, 
 from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
 from ._gpumem_program import ProgramMethods
 from ._gpumem_repr import install as install_repr
+from ._gpumem_rows import ArrayRowMethods, to_copies
 from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocator, scopes,
                             using_allocator)
 from ._gpumem_structs import match_dtype_to_c_struct
@@ -746,7 +747,7 @@ for _name, _number in numbers():
     setattr(DType, _name, _number)
 
 
-class Array(DeviceArrayMethods, ArrayFileMethods, Gpu.Array):
+class Array(DeviceArrayMethods, ArrayFileMethods, ArrayRowMethods, Gpu.Array):
     __doc__ = DeviceArrayMethods.__doc__
 
 
@@ -1429,6 +1430,13 @@ class Stream(AsyncStream, Gpu.Stream):
         if destination is None or source is None:
             return True                 # no bytes, as to_range() has checked
         return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset, size)
+
+    def copy_batch(self, copies):
+        """Does many copies at once, in any order: a list of tuples of a destination and a source,
+        and optionally the size, the offset in the destination and that in the source, as for
+        copy(). No destination may overlap another range."""
+        memories, ranges = to_copies(copies, self)
+        return Gpu.Stream.copy_batch(self, memories, ranges)
 
     def copy_region(self, destination, source, extent, destination_layout=None,
                     source_layout=None):

@@ -15,6 +15,7 @@ from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
 from ._gpumem_native import fast
+from ._gpumem_rows import is_list_of_rows
 from ._gpumem_scope import get_current_allocator, to_allocator
 
 Gpu = get_introspection_module("Gpu")
@@ -569,12 +570,15 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         return Gpu.Array.view(self, dtype)
 
     def __getitem__(self, key):
-        """Returns a view of the same memory, never a copy. The key is a number, a slice, None for a
-        new axis, ..., a tuple of these, or the name of a field of a record. The view of a single
-        element has no dimensions: item() returns its value. Raises IndexError for a number out of
-        bounds, and TypeError for arrays of numbers or truth values."""
+        """Returns a view of the same memory. The key is a number, a slice, None for a new axis,
+        ..., a tuple of these, or the name of a field of a record. The view of a single element has
+        no dimensions: item() returns its value. A list of numbers selects rows, and returns a copy:
+        see take(). Raises IndexError for a number out of bounds, and TypeError for other arrays of
+        numbers or truth values."""
         if isinstance(key, str):
             return self.get_field(key)
+        if is_list_of_rows(key):
+            return self.take(key)
         keys = list(key) if isinstance(key, tuple) else [key]
         n_indices = sum(one is not None and one is not Ellipsis for one in keys)
         if n_indices > self.ndim:
@@ -584,6 +588,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         return _apply(self, keys, self.ndim - n_indices)
 
     def __setitem__(self, key, value):
+        if is_list_of_rows(key):
+            self.put(key, value)
+            return
         view = self[key]
         if isinstance(value, Gpu.Array):
             view.write(value)
