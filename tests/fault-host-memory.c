@@ -5,6 +5,7 @@
 #include "fault-util.h"
 
 #define SIZE 8192
+#define LARGE ((gsize) 2 * 1024 * 1024)
 
 static gboolean
 use (GpuHostMemory *memory, GpuStream *stream, GError **error)
@@ -41,10 +42,14 @@ kinds (GpuContext *context, GpuStream *stream, GError **error)
                                                           SIZE,
                                                           error);
   g_autoptr (GpuHostMemory) registered = NULL;
+  g_autoptr (GpuHostMemory) large = NULL;
   g_autoptr (GpuHostMemory) mapped = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
 
   if (locked == NULL || !use (locked, stream, error))
+    return FALSE;
+  large = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, LARGE, error);
+  if (large == NULL || !use (large, stream, error))
     return FALSE;
   registered = gpu_host_memory_new_registered (context, GPU_HOST_MEMORY_FLAGS_NONE, bytes, error);
   if (registered == NULL || !use (registered, stream, error))

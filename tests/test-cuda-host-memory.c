@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Page-locked CUDA memory: flags for the driver, overlaps, and out-of-memory. The tests intercept
- * functions of the driver that the library has loaded. */
+/* Page-locked CUDA memory: flags for the driver, overlaps, out-of-memory, and large memory, whose
+ * pages the library maps. The tests intercept functions of the loaded driver. */
 #include "config.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gpumem/cuda/core/gpu-cuda.h"
 #include "test-cuda-util.h"
 
 #define SIZE 65536
+#define LARGE ((gsize) 9 * 1024 * 1024 + 100)
 
 static __typeof__ (_gpu_cuda.cuMemHostAlloc) real_alloc;
 static gsize most;                  /* simulated limit of the driver, in bytes */
@@ -172,6 +178,271 @@ memory_read_only (TestFixture *fixture)
   test_assert_content (buffer, zeros);
 }
 
+/* --- large memory ----------------------------------------------------------------------------- */
+
+static __typeof__ (_gpu_cuda.cuMemHostRegister) real_register;
+static __typeof__ (_gpu_cuda.cuMemHostUnregister) real_unregister;
+static guint n_registered;
+static guint n_unregistered;
+
+static CUresult CUDAAPI
+count_register (void *data, size_t size, unsigned int flags)
+{
+  n_registered++;
+  return real_register (data, size, flags);
+}
+
+static CUresult CUDAAPI
+refuse_register (void *data G_GNUC_UNUSED, size_t size G_GNUC_UNUSED,
+                 unsigned int flags G_GNUC_UNUSED)
+{
+  n_registered++;
+  return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+static CUresult CUDAAPI
+count_unregister (void *data)
+{
+  n_unregistered++;
+  return real_unregister (data);
+}
+
+static CUresult CUDAAPI
+fail_unregister (void *data)
+{
+  n_unregistered++;
+  real_unregister (data);
+  return CUDA_ERROR_UNKNOWN;
+}
+
+static void
+intercept (__typeof__ (_gpu_cuda.cuMemHostRegister) on_register,
+           __typeof__ (_gpu_cuda.cuMemHostUnregister) on_unregister)
+{
+  real_register = _gpu_cuda.cuMemHostRegister;
+  real_unregister = _gpu_cuda.cuMemHostUnregister;
+  _gpu_cuda.cuMemHostRegister = on_register;
+  _gpu_cuda.cuMemHostUnregister = on_unregister;
+  n_registered = 0;
+  n_unregistered = 0;
+}
+
+static void
+stop_intercepting (void)
+{
+  _gpu_cuda.cuMemHostRegister = real_register;
+  _gpu_cuda.cuMemHostUnregister = real_unregister;
+}
+
+/* Copies @memory to a device and back. */
+static void
+assert_usable (TestFixture *fixture, GpuHostMemory *memory)
+{
+  g_autoptr (GError) error = NULL;
+  const gsize size = gpu_memory_get_size (GPU_MEMORY (memory));
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, size, 1);
+  guint8 *data = gpu_host_memory_get_data (memory);
+
+  memset (data, 7, size);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (memory), 0,
+                                   size, &error), error);
+  test_assert_ok (gpu_host_memory_synchronize (memory, GPU_MAP_FLAGS_WRITE, NULL, &error), error);
+  memset (data, 0, size);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (memory), 0, GPU_MEMORY (buffer), 0,
+                                   size, &error), error);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 7, size);
+}
+
+/* The driver locks pages of the library with one registration, and unlocks them. */
+static void
+memory_large (TestFixture *fixture)
+{
+  const GpuHostMemoryFlags known = GPU_HOST_MEMORY_FLAGS_PORTABLE | GPU_HOST_MEMORY_FLAGS_MAPPED;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostMemory) memory = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  limit (0);
+  intercept (count_register, count_unregister);
+  memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, LARGE, &error);
+  no_limit ();
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_registered, ==, 1);
+  g_assert_true (test_get_number (memory, "page-locked"));
+  g_assert_cmpuint (test_get_number (memory, "host-flags"), ==, known);
+  g_assert_cmpuint (gpu_host_memory_get_address (memory) % (2 * 1024 * 1024), ==, 0);
+  g_assert_cmpuint (gpu_memory_get_device_address (GPU_MEMORY (memory)), !=, 0);
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, LARGE);
+  assert_usable (fixture, memory);
+  g_clear_object (&memory);
+  g_assert_cmpuint (n_unregistered, ==, 1);
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
+  stop_intercepting ();
+}
+
+/* Memory that cannot be registered is from the driver. */
+static void
+memory_large_unregistered (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GpuHostMemory) combined = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  limit (LARGE);
+  intercept (refuse_register, count_unregister);
+  combined = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED, LARGE,
+                                  &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_allocated, ==, 1);
+  g_assert_cmpuint (n_registered, ==, 0);
+  memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, LARGE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_allocated, ==, 2);
+  g_assert_cmpuint (n_registered, ==, 1);
+  assert_usable (fixture, memory);
+  g_clear_object (&memory);
+  g_assert_cmpuint (n_unregistered, ==, 0);
+  stop_intercepting ();
+  no_limit ();
+}
+
+static void
+memory_large_out_of_memory (TestFixture *fixture)
+{
+  const gsize total = (gsize) sysconf (_SC_PHYS_PAGES) * (gsize) sysconf (_SC_PAGESIZE);
+  g_autoptr (GError) error = NULL;
+  g_autofree char *size = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes", LARGE);
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  limit (0);
+  intercept (refuse_register, count_unregister);
+  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, LARGE,
+                                      &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "cuMemHostAlloc", size,
+                         "the limit of locked memory is", "ulimit -l");
+  g_clear_error (&error);
+  n_registered = 0;
+  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, 2 * total,
+                                      &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_memory_new", "free of",
+                         "request less");
+  g_assert_cmpuint (n_registered, ==, 0);
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
+  stop_intercepting ();
+  no_limit ();
+}
+
+static gsize
+count_mapped_pages (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *text = NULL;
+
+  test_assert_ok (g_file_get_contents ("/proc/self/statm", &text, NULL, &error), error);
+  return (gsize) g_ascii_strtoull (text, NULL, 10);
+}
+
+/* Freed memory is unmapped, but not while the driver still uses its addresses. */
+static void
+memory_large_unmapped (TestFixture *fixture)
+{
+  const gsize half = 8 * LARGE / (gsize) sysconf (_SC_PAGESIZE);
+  gsize n_pages;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  n_pages = count_mapped_pages ();
+  for (guint i = 0; i < 16; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuHostMemory) memory = NULL;
+
+      memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, LARGE, &error);
+      g_assert_no_error (error);
+      intercept (count_register, i % 2 == 0 ? count_unregister : fail_unregister);
+      gpu_memory_release (GPU_MEMORY (memory));
+      g_assert_cmpuint (n_unregistered, ==, 1);
+      stop_intercepting ();
+      if (i == 7)
+        g_assert_cmpuint (count_mapped_pages (), <, n_pages + half);
+    }
+  g_assert_cmpuint (count_mapped_pages (), >=, n_pages + half);
+  g_assert_cmpuint (count_mapped_pages (), <, n_pages + 2 * half);
+}
+
+/* A forked process does not unmap addresses that it may use for other memory. */
+static void
+memory_large_forked (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostMemory) memory = NULL;
+  int status = 0;
+  guint8 *data;
+  pid_t child;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, LARGE, &error);
+  g_assert_no_error (error);
+  data = gpu_host_memory_get_data (memory);
+  child = fork ();
+  if (child == 0)
+    {
+      alarm (TEST_DEADLINE);
+      data = mmap (data, LARGE, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+      g_object_unref (memory);
+      data[LARGE - 1] = 1;
+      test_end_child (0);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_true (WIFEXITED (status));
+  g_assert_cmpint (WEXITSTATUS (status), ==, 0);
+  assert_usable (fixture, memory);
+}
+
+static gpointer
+alloc_in_thread (gpointer data)
+{
+  TestFixture *fixture = data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_stream_new (fixture->context, GPU_STREAM_FLAGS_NONE, &error);
+  guint8 value = 3;
+
+  g_assert_no_error (error);
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autoptr (GpuHostMemory) memory = NULL;
+
+      memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, LARGE, &error);
+      g_assert_no_error (error);
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (memory), 0, LARGE, &value, 1, &error),
+                      error);
+      test_synchronize (stream);
+      test_assert_value (gpu_host_memory_get_data (memory), 3, LARGE);
+    }
+  return NULL;
+}
+
+static void
+memory_large_threads (TestFixture *fixture)
+{
+  GThread *threads[4];
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    threads[i] = g_thread_new ("alloc", alloc_in_thread, fixture);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -181,5 +452,11 @@ main (int argc, char **argv)
   test_add ("allocator-frees-cache", memory_allocator_frees_cache);
   test_add ("overlaps", memory_overlaps);
   test_add ("read-only", memory_read_only);
+  test_add ("large", memory_large);
+  test_add ("large-unregistered", memory_large_unregistered);
+  test_add ("large-out-of-memory", memory_large_out_of_memory);
+  test_add ("large-unmapped", memory_large_unmapped);
+  test_add ("large-forked", memory_large_forked);
+  test_add ("large-threads", memory_large_threads);
   return test_run ();
 }

@@ -280,6 +280,32 @@ allocator_threads (TestFixture *fixture)
   g_assert_cmpuint (test_get_number (allocator, "held-bytes"), <=, 10 * PAGE);
 }
 
+static void
+allocator_numa_node (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostAllocator) allocator =
+    g_initable_new (GPU_TYPE_HOST_ALLOCATOR, NULL, &error, "context", fixture->context, "numa-node",
+                    0, NULL);
+  g_autoptr (GpuHostMemory) memory = NULL;
+  int requested = -1;
+  int node = -2;
+
+  g_assert_no_error (error);
+  memory = gpu_host_allocator_alloc (allocator, 4 * 1024 * 1024, &error);
+  g_assert_no_error (error);
+  g_object_get (allocator, "numa-node", &requested, NULL);
+  g_object_get (memory, "numa-node", &node, NULL);
+  g_assert_cmpint (requested, ==, 0);
+  g_assert_cmpint (node, >=, GPU_NUMA_NODE_NONE);
+  g_assert_cmpint (node, <=, 0);
+  g_clear_object (&allocator);
+  allocator = g_initable_new (GPU_TYPE_HOST_ALLOCATOR, NULL, &error, "context", fixture->context,
+                              "numa-node", -3, NULL);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_allocator_new",
+                         "NUMA node -3");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -292,5 +318,6 @@ main (int argc, char **argv)
   test_add ("outlived", allocator_outlived);
   test_add ("refused", allocator_refused);
   test_add ("threads", allocator_threads);
+  test_add ("numa-node", allocator_numa_node);
   return test_run ();
 }

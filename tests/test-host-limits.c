@@ -8,7 +8,7 @@
 
 #include <glib/gstdio.h>
 
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/base/gpu-memory-limits-private.h"
 #include "test-util.h"
 
 #define MEGA ((guint64) 1024 * 1024)
@@ -41,9 +41,9 @@ assert_limits (char *root, guint64 total, guint64 available)
 {
   const char *const argv[] = { "rm", "-r", root, NULL };
   g_autoptr (GError) error = NULL;
-  GpuHostLimits limits;
+  GpuMemoryLimits limits;
 
-  _gpu_host_read_limits (root, &limits);
+  _gpu_memory_limits_read (root, &limits);
   g_assert_cmpuint (limits.total_size, ==, total);
   g_assert_cmpuint (limits.free_size, ==, available);
   test_assert_ok (g_spawn_sync (NULL, (char **) argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL,
@@ -172,10 +172,10 @@ limits_cached (void)
   for (guint i = 0; i < n; i++)
     {
       g_autofree char *usage = g_strdup_printf ("%u\n", i * 4096);
-      GpuHostLimits limits;
+      GpuMemoryLimits limits;
 
       write_file (root, "/cg/job/memory.current", usage);
-      _gpu_host_read_limits (root, &limits);
+      _gpu_memory_limits_read (root, &limits);
       g_assert_cmpuint (limits.free_size, ==, 100 * MEGA - i * 4096);
     }
   g_assert_cmpuint (count_opened (fd), <, n / 2);

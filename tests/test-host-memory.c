@@ -909,6 +909,41 @@ memory_threads (TestFixture *fixture)
     g_thread_join (threads[i]);
 }
 
+static GpuHostMemory *
+new_on_node (TestFixture *fixture, int node, GError **error)
+{
+  return g_initable_new (GPU_TYPE_HOST_MEMORY, NULL, error, "context", fixture->context, "size",
+                         (guint64) 4 * 1024 * 1024, "numa-node", node, NULL);
+}
+
+/* The pages may be on any node that the host has. A host with one node ignores the number. */
+static void
+memory_numa_node (TestFixture *fixture)
+{
+  static const int nodes[] = { 0, GPU_NUMA_NODE_NONE, GPU_NUMA_NODE_DEVICE };
+  g_autoptr (GError) error = NULL;
+  guint8 value = 5;
+
+  for (guint i = 0; i < G_N_ELEMENTS (nodes); i++)
+    {
+      g_autoptr (GpuHostMemory) memory = new_on_node (fixture, nodes[i], &error);
+      int node = 0;
+
+      g_assert_no_error (error);
+      g_object_get (memory, "numa-node", &node, NULL);
+      g_assert_cmpint (node, >=, GPU_NUMA_NODE_NONE);
+      if (nodes[i] != GPU_NUMA_NODE_DEVICE)
+        g_assert_cmpint (node, <=, nodes[i]);
+      test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (memory), 0, SIZE, &value, 1,
+                                       &error), error);
+      test_synchronize (fixture->stream);
+      test_assert_value (gpu_host_memory_get_data (memory), 5, SIZE);
+    }
+
+  g_assert_null (new_on_node (fixture, -3, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_host_memory_new", "NUMA node -3");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -934,5 +969,6 @@ main (int argc, char **argv)
   test_add ("read-only", memory_read_only);
   test_add ("read-only-beside", memory_read_only_beside);
   test_add ("threads", memory_threads);
+  test_add ("numa-node", memory_numa_node);
   return test_run ();
 }

@@ -66,6 +66,7 @@ typedef struct
   GpuNativeBuffer    *buffer;
   gsize               size;         /* bytes, a multiple of PAGE_SIZE */
   GpuHostMemoryFlags  flags;        /* the flags in effect */
+  int                 numa_node;    /* the node in effect */
   guint64             serial;       /* value of Core.n_returns when the block last became idle */
   GSequenceIter      *place;        /* the position in Core.idle */
   GList               link;         /* the link in Core.order */
@@ -77,6 +78,7 @@ struct _GpuHostAllocator
 
   GpuContext         *context;
   GpuHostMemoryFlags  flags;
+  int                 numa_node;
   Core               *core;         /* NULL if never initialised */
 };
 
@@ -85,6 +87,7 @@ enum
   PROP_0,
   PROP_CONTEXT,
   PROP_HOST_FLAGS,
+  PROP_NUMA_NODE,
   PROP_HELD_BYTES,
   PROP_ACTIVE_BYTES,
   PROP_HELD_LIMIT,
@@ -268,9 +271,10 @@ make_block (GpuHostAllocator  *allocator,
   const char *function = "gpu_host_allocator_alloc";
   Core *core = allocator->core;
   GpuHostMemoryFlags flags = allocator->flags;
+  int numa_node = allocator->numa_node;
   g_autoptr (GError) failure = NULL;
-  GpuNativeBuffer *buffer = _gpu_host_memory_allocate (allocator->context, function, &flags, size,
-                                                       &failure);
+  GpuNativeBuffer *buffer = _gpu_host_memory_allocate (allocator->context, function, &flags,
+                                                       &numa_node, size, &failure);
   Block *block;
 
   /* Free the cached blocks and retry. */
@@ -280,7 +284,9 @@ make_block (GpuHostAllocator  *allocator,
       g_clear_error (&failure);
       core_trim (core, 0);
       flags = allocator->flags;
-      buffer = _gpu_host_memory_allocate (allocator->context, function, &flags, size, &failure);
+      numa_node = allocator->numa_node;
+      buffer = _gpu_host_memory_allocate (allocator->context, function, &flags, &numa_node, size,
+                                          &failure);
     }
 
   if (buffer == NULL)
@@ -294,6 +300,7 @@ make_block (GpuHostAllocator  *allocator,
   block->buffer = buffer;
   block->size = size;
   block->flags = flags;
+  block->numa_node = numa_node;
   block->link.data = block;
   g_atomic_pointer_add (&core->context->allocated_host, (gssize) size);
   _gpu_live_add (GPU_LIVE_HOST_BLOCK, 1);
@@ -321,6 +328,9 @@ gpu_host_allocator_get_property (GObject    *object,
       break;
     case PROP_HOST_FLAGS:
       g_value_set_flags (value, allocator->flags);
+      break;
+    case PROP_NUMA_NODE:
+      g_value_set_int (value, allocator->numa_node);
       break;
     case PROP_HELD_BYTES:
       g_value_set_uint64 (value, get_figure (allocator, G_STRUCT_OFFSET (Core, held)));
@@ -374,6 +384,9 @@ gpu_host_allocator_set_property (GObject      *object,
       break;
     case PROP_HOST_FLAGS:
       allocator->flags = g_value_get_flags (value);
+      break;
+    case PROP_NUMA_NODE:
+      allocator->numa_node = g_value_get_int (value);
       break;
     case PROP_HELD_LIMIT:
       set_held_limit (allocator, g_value_get_uint64 (value));
@@ -473,6 +486,16 @@ gpu_host_allocator_class_init (GpuHostAllocatorClass *klass)
   props[PROP_HOST_FLAGS] =
     g_param_spec_flags ("host-flags", NULL, NULL, GPU_TYPE_HOST_MEMORY_FLAGS,
                         GPU_HOST_MEMORY_FLAGS_NONE, flags);
+  /**
+   * GpuHostAllocator:numa-node:
+   *
+   * The requested NUMA node of the memory, as for #GpuHostMemory:numa-node. If the host has several
+   * nodes and this is none of them, construction fails with %GPU_ERROR_INVALID_ARGUMENT.
+   *
+   * Since: 0.1
+   */
+  props[PROP_NUMA_NODE] = g_param_spec_int ("numa-node", NULL, NULL, G_MININT, G_MAXINT,
+                                            GPU_NUMA_NODE_DEVICE, flags);
   install_figures ();
 
   g_object_class_install_properties (object_class, N_PROPS, props);
@@ -495,7 +518,7 @@ gpu_host_allocator_initable_init (GInitable     *initable,
     return TRUE;
 
   if (!_gpu_host_memory_check (allocator->context, "gpu_host_allocator_new", allocator->flags,
-                               PAGE_SIZE, error))
+                               allocator->numa_node, PAGE_SIZE, error))
     return FALSE;
 
   allocator->core = core_new (_gpu_context_get_native (allocator->context));
@@ -582,7 +605,8 @@ round_size (GpuHostAllocator  *allocator,
       return FALSE;
     }
 
-  if (!_gpu_host_memory_check (allocator->context, function, allocator->flags, size, error))
+  if (!_gpu_host_memory_check (allocator->context, function, allocator->flags,
+                               GPU_NUMA_NODE_NONE, size, error))
     return FALSE;
 
   if (size > G_MAXSSIZE - PAGE_SIZE)
@@ -648,7 +672,8 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
   return _gpu_host_memory_new_for_storage (allocator->context,
                                            _gpu_storage_new (context, buffer, GPU_MEMORY_FLAGS_NONE,
                                                              GPU_STORAGE_FOREIGN, block,
-                                                             block_return), block->flags);
+                                                             block_return), block->flags,
+                                           block->numa_node);
 }
 
 /**

@@ -18,6 +18,7 @@ typedef GpuNativeBuffer *GpuBufferAllocForHostOp (GpuNativeContext *context,
                                                   GError          **error);
 typedef GpuNativeBuffer *GpuBufferAllocHostOp (GpuNativeContext   *context,
                                                GpuHostMemoryFlags *flags,
+                                               int                *numa_node,
                                                gsize               size,
                                                GError            **error);
 typedef GpuNativeBuffer *GpuBufferRegisterHostOp (GpuNativeContext   *context,
@@ -199,8 +200,9 @@ typedef struct
    * GpuNativeMemory.host. While no work uses the memory, the host accesses it directly, without a
    * command. With GPU_HOST_MEMORY_FLAGS_MAPPED in @flags, kernels must be able to access the
    * memory; if they cannot, the op fails with GPU_ERROR_NOT_SUPPORTED. The op may ignore all other
-   * flags. Sets @flags to the flags in effect. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if the host
-   * is out of memory. */
+   * flags. Sets @flags to the flags in effect. The pages should be on the NUMA node @numa_node, a
+   * node of the host, GPU_NUMA_NODE_DEVICE or GPU_NUMA_NODE_NONE; sets it to the node in effect, or
+   * to GPU_NUMA_NODE_NONE. Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if the host is out of memory. */
   GpuBufferAllocHostOp *alloc_host;
   /* Uses @data in place, and page-locks it if possible. @data belongs to the program and outlives
    * the buffer. With GPU_HOST_MEMORY_FLAGS_READ_ONLY in @flags, the memory must not be written: its

@@ -397,6 +397,24 @@ typedef enum
 } GpuProfilingPoint;
 
 /**
+ * GPU_NUMA_NODE_NONE:
+ *
+ * For #GpuHostMemory:numa-node: no preferred NUMA node.
+ *
+ * Since: 0.1
+ */
+#define GPU_NUMA_NODE_NONE (-1)
+
+/**
+ * GPU_NUMA_NODE_DEVICE:
+ *
+ * For #GpuHostMemory:numa-node: the NUMA node nearest to the device.
+ *
+ * Since: 0.1
+ */
+#define GPU_NUMA_NODE_DEVICE (-2)
+
+/**
  * GpuHostMemoryFlags:
  * @GPU_HOST_MEMORY_FLAGS_NONE: page-locked for fast copies between device and host
  * @GPU_HOST_MEMORY_FLAGS_PORTABLE: page-locked for all contexts of the driver

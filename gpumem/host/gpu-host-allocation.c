@@ -4,17 +4,32 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "gpumem/base/gpu-memory-limits-private.h"
+#include "gpumem/base/gpu-pages-private.h"
 #include "gpumem/host/gpu-host.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+gboolean
+_gpu_host_get_memory (guint64  *free_size,
+                      guint64  *total_size,
+                      GError  **error)
+{
+  GpuMemoryLimits limits;
 
-/* Bytes to commit between two checks of the free memory. */
-#define COMMIT_STEP ((gsize) 256 * 1024 * 1024)
+  _gpu_memory_limits_read ("", &limits);
+  *free_size = limits.free_size;
+  *total_size = limits.total_size;
+
+  if (limits.total_size > 0)
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "host: sysconf: the system does not report the size of its memory");
+
+  return FALSE;
+}
 
 GpuNativeBuffer *
 _gpu_host_buffer_new (gpointer    data,
@@ -97,39 +112,6 @@ _gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
 
 /* --- committing memory ------------------------------------------------------------------------ */
 
-static void
-touch (guint8 *data,
-       gsize   size)
-{
-  gsize page = (gsize) sysconf (_SC_PAGESIZE);
-
-  for (gsize i = 0; i < size; i += page)
-    *(volatile guint8 *) (data + i) = 0;
-
-  *(volatile guint8 *) (data + size - 1) = 0;
-}
-
-/* Returns 0 or an errno. If the machine has no memory, madvise() returns an error on Linux 5.14 or
- * later. On older versions of Linux, the write in touch() ends the process. */
-static int
-populate (guint8 *data,
-          gsize   size)
-{
-  while (madvise (data, size, MADV_POPULATE_WRITE) != 0)
-    {
-      if (errno == EINVAL)
-        {
-          touch (data, size);
-          return 0;
-        }
-
-      if (errno != EAGAIN && errno != EINTR)
-        return errno;
-    }
-
-  return 0;
-}
-
 /* Fails if the buffer exceeds the free memory. Without this check, Linux would kill a process to
  * get memory. */
 gboolean
@@ -138,32 +120,22 @@ _gpu_host_buffer_commit (GpuNativeContext  *context,
                          GError           **error)
 {
   GpuHostBuffer *self = (GpuHostBuffer *) buffer;
+  int code;
 
   if (self->mapped_size == 0 && self->file == NULL)
     {
-      touch (self->data, buffer->size);
+      memset (self->data, 0, buffer->size);
       return TRUE;
     }
 
-  for (gsize done = 0; done < buffer->size; done += COMMIT_STEP)
-    {
-      gsize rest = buffer->size - done;
-      GpuHostLimits limits;
-      int code = ENOMEM;
+  code = _gpu_pages_commit (self->data, buffer->size);
 
-      _gpu_host_read_limits ("", &limits);
+  if (code == 0)
+    return TRUE;
 
-      if (rest <= limits.free_size)
-        code = populate (self->data + done, MIN (rest, COMMIT_STEP));
+  _gpu_host_set_no_memory (context, "madvise", code, buffer->size, error);
 
-      if (code != 0)
-        {
-          _gpu_host_set_no_memory (context, "madvise", code, buffer->size, error);
-          return FALSE;
-        }
-    }
-
-  return TRUE;
+  return FALSE;
 }
 
 /* --- freeing ---------------------------------------------------------------------------------- */

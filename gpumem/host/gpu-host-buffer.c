@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "gpumem/base/gpu-numa-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* Buffers of at least this size are allocated with mmap(), which provides pages at the first
@@ -99,12 +100,14 @@ _gpu_host_buffer_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
 static GpuNativeBuffer *
 host_buffer_alloc_host (GpuNativeContext    *context,
                         GpuHostMemoryFlags  *flags,
+                        int                 *numa_node,
                         gsize                size,
                         GError             **error)
 {
   GError *failure = NULL;
   GpuNativeBuffer *buffer = _gpu_host_buffer_alloc (context, GPU_MEMORY_FLAGS_NONE, size, NULL,
                                                     &failure);
+  GpuHostBuffer *self;
 
   *flags &= ~GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED;
 
@@ -112,7 +115,13 @@ host_buffer_alloc_host (GpuNativeContext    *context,
     {
       failure->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
       g_propagate_error (error, failure);
+      return NULL;
     }
+
+  self = (GpuHostBuffer *) buffer;
+  *numa_node = self->mapped_size > 0
+               ? _gpu_numa_bind (self->data, size, _gpu_numa_resolve ("", *numa_node, NULL))
+               : GPU_NUMA_NODE_NONE;
 
   return buffer;
 }

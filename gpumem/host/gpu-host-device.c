@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "gpumem/base/gpu-memory-limits-private.h"
 #include "gpumem/host/gpu-host.h"
 
 #define CAPABILITIES \
@@ -21,7 +22,7 @@ static char *
 get_name (void)
 {
   struct utsname system;
-  char *name = _gpu_host_read_value ("/proc/cpuinfo", "model name");
+  char *name = _gpu_read_value ("/proc/cpuinfo", "model name");
 
   if (name != NULL)
     return name;
@@ -34,7 +35,7 @@ host_device_enumerate (GPtrArray  *devices,
                        GError    **error G_GNUC_UNUSED)
 {
   GpuNativeDevice *device = g_new0 (GpuNativeDevice, 1);
-  char *vendor = _gpu_host_read_value ("/proc/cpuinfo", "vendor_id");
+  char *vendor = _gpu_read_value ("/proc/cpuinfo", "vendor_id");
   guint64 free_size;
 
   device->backend = &_gpu_host_backend;
@@ -106,7 +107,7 @@ insert_system (GVariantDict *attributes)
   if (cache > 0)
     g_variant_dict_insert (attributes, "global-mem-cache-size", "t", (guint64) cache);
 #endif
-  g_autofree char *frequency = _gpu_host_read_value ("/proc/cpuinfo", "cpu MHz");
+  g_autofree char *frequency = _gpu_read_value ("/proc/cpuinfo", "cpu MHz");
 
   if (frequency != NULL)
     g_variant_dict_insert (attributes, "max-clock-frequency", "u",

@@ -65,13 +65,6 @@ typedef struct
   guint64         offset;           /* in the file */
 } GpuHostChunk;
 
-/* Memory that the process may use, in bytes. */
-typedef struct
-{
-  guint64 total_size;
-  guint64 free_size;
-} GpuHostLimits;
-
 /* The failure of a stream's work. */
 typedef struct
 {
@@ -158,12 +151,6 @@ extern const GpuTransferOps _gpu_host_transfer_ops;
 
 /* Gets the time of the profiling clock in nanoseconds. */
 guint64         _gpu_host_get_time            (void);
-/* Returns the value of the first line "@key : value" in the file @path, or NULL. */
-char           *_gpu_host_read_value          (const char              *path,
-                                               const char              *key);
-/* Like _gpu_host_get_memory(), with files below @root, which is "" except in tests. */
-void            _gpu_host_read_limits         (const char              *root,
-                                               GpuHostLimits           *limits);
 /* Gets the free and the total memory of the machine, within the limits of the cgroups of the
  * process. Reads system files on each call; a move of the process to another cgroup takes effect
  * after a second. */

@@ -391,11 +391,11 @@ _gpu_buffer_new (GpuContext      *context,
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates device memory (OpenCL: clCreateBuffer; CUDA: cuMemAlloc, cuMemHostAlloc with
- * %GPU_MEMORY_FLAGS_ALLOC_HOST, cuMemCreate and cuMemMap with %GPU_MEMORY_FLAGS_SHAREABLE). The
- * contents are undefined. A driver may defer the allocation until the first use of the buffer;
- * gpu_stream_migrate() forces the allocation. If the driver is out of memory,
- * #GpuContext::memory-pressure is emitted. Does not block.
+ * Allocates device memory (OpenCL: clCreateBuffer; CUDA: cuMemAlloc, cuMemHostAlloc or
+ * cuMemHostRegister with %GPU_MEMORY_FLAGS_ALLOC_HOST, cuMemCreate and cuMemMap with
+ * %GPU_MEMORY_FLAGS_SHAREABLE). The contents are undefined. A driver may defer the allocation until
+ * the first use of the buffer; gpu_stream_migrate() forces the allocation. If the driver is out of
+ * memory, #GpuContext::memory-pressure is emitted. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY if the driver
  *   is out of memory or @size exceeds gpu_device_get_max_allocation(); %GPU_ERROR_INVALID_ARGUMENT

@@ -5,6 +5,7 @@
 
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/base/gpu-numa-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
 
@@ -61,6 +62,7 @@ enum
 {
   PROP_0,
   PROP_HOST_FLAGS,
+  PROP_NUMA_NODE,
   PROP_PAGE_LOCKED,
   PROP_ADDRESS,
   N_PROPS
@@ -86,6 +88,9 @@ gpu_host_memory_get_property (GObject    *object,
     case PROP_HOST_FLAGS:
       g_value_set_flags (value, memory->host_flags);
       break;
+    case PROP_NUMA_NODE:
+      g_value_set_int (value, memory->numa_node);
+      break;
     case PROP_PAGE_LOCKED:
       g_value_set_boolean (value, memory->is_locked);
       break;
@@ -105,6 +110,8 @@ gpu_host_memory_set_property (GObject      *object,
 {
   if (id == PROP_HOST_FLAGS)
     GPU_HOST_MEMORY (object)->host_flags = g_value_get_flags (value);
+  else if (id == PROP_NUMA_NODE)
+    GPU_HOST_MEMORY (object)->numa_node = g_value_get_int (value);
   else
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
@@ -138,6 +145,23 @@ gpu_host_memory_class_init (GpuHostMemoryClass *klass)
     g_param_spec_flags ("host-flags", NULL, NULL, GPU_TYPE_HOST_MEMORY_FLAGS,
                         GPU_HOST_MEMORY_FLAGS_NONE,
                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuHostMemory:numa-node:
+   *
+   * The NUMA node that the kernel prefers for the pages, or %GPU_NUMA_NODE_NONE. At construction,
+   * the property specifies the requested node: the number of a node with memory,
+   * %GPU_NUMA_NODE_NONE, or by default %GPU_NUMA_NODE_DEVICE. If the host has several nodes and the
+   * requested node is none of them, construction fails with %GPU_ERROR_INVALID_ARGUMENT. If the
+   * preferred node has no free page, the kernel uses another node. The request has no effect on
+   * OpenCL, on memory of less than 2 MiB, on memory with %GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED, on
+   * memory that the library has not allocated, on a host with one node, and if the kernel does not
+   * let the process bind memory; the node in effect is then %GPU_NUMA_NODE_NONE.
+   *
+   * Since: 0.1
+   */
+  props[PROP_NUMA_NODE] =
+    g_param_spec_int ("numa-node", NULL, NULL, G_MININT, G_MAXINT, GPU_NUMA_NODE_DEVICE,
+                      G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
   /**
    * GpuHostMemory:page-locked:
    *
@@ -216,6 +240,7 @@ gboolean
 _gpu_host_memory_check (GpuContext          *context,
                         const char          *function,
                         GpuHostMemoryFlags   flags,
+                        int                  numa_node,
                         gsize                size,
                         GError             **error)
 {
@@ -224,6 +249,7 @@ _gpu_host_memory_check (GpuContext          *context,
 
   return check_context (context, function, error)
          && check_flags (function, flags, known, "allocated", error)
+         && _gpu_numa_check ("", function, numa_node, error)
          && check_size (function, size, error);
 }
 
@@ -231,6 +257,7 @@ _gpu_host_memory_check (GpuContext          *context,
 typedef struct
 {
   GpuHostMemoryFlags *flags;        /* NULL for pageable memory */
+  int                *numa_node;    /* NULL for memory of the program */
   gpointer            data;         /* memory of the program to use; NULL to allocate memory */
   gsize               size;
 } Allocation;
@@ -247,7 +274,8 @@ allocate (GpuNativeContext  *context,
     return ops->use_host (context, allocation->data, allocation->size, error);
 
   if (allocation->data == NULL)
-    return ops->alloc_host (context, allocation->flags, allocation->size, error);
+    return ops->alloc_host (context, allocation->flags, allocation->numa_node, allocation->size,
+                            error);
 
   return ops->register_host (context, allocation->flags, allocation->data, allocation->size,
                              error);
@@ -257,11 +285,12 @@ GpuNativeBuffer *
 _gpu_host_memory_allocate (GpuContext          *context,
                            const char          *function,
                            GpuHostMemoryFlags  *flags,
+                           int                 *numa_node,
                            gsize                size,
                            GError             **error)
 {
   const GpuBackend *backend = _gpu_context_get_native (context)->backend;
-  Allocation allocation = { flags, NULL, size };
+  Allocation allocation = { flags, numa_node, NULL, size };
 
   if (backend->buffer->alloc_host == NULL)
     {
@@ -275,22 +304,25 @@ _gpu_host_memory_allocate (GpuContext          *context,
 static void
 set_storage (GpuHostMemory      *memory,
              GpuStorage         *storage,
-             GpuHostMemoryFlags  flags)
+             GpuHostMemoryFlags  flags,
+             int                 numa_node)
 {
   _gpu_memory_set_storage (GPU_MEMORY (memory), storage);
   memory->data = storage->buffer->host;
   memory->is_locked = storage->buffer->is_locked;
   memory->host_flags = flags;
+  memory->numa_node = numa_node;
 }
 
 GpuHostMemory *
 _gpu_host_memory_new_for_storage (GpuContext         *context,
                                   GpuStorage         *storage,
-                                  GpuHostMemoryFlags  flags)
+                                  GpuHostMemoryFlags  flags,
+                                  int                 numa_node)
 {
   GpuHostMemory *memory = g_object_new (GPU_TYPE_HOST_MEMORY, "context", context, NULL);
 
-  set_storage (memory, storage, flags);
+  set_storage (memory, storage, flags, numa_node);
 
   return memory;
 }
@@ -304,21 +336,24 @@ gpu_host_memory_initable_init (GInitable     *initable,
   GpuHostMemory *self = GPU_HOST_MEMORY (initable);
   GpuMemory *memory = GPU_MEMORY (initable);
   GpuHostMemoryFlags flags = self->host_flags;
+  int numa_node = self->numa_node;
   GpuNativeBuffer *native;
 
   if (memory->storage != NULL)
     return TRUE;
 
-  if (!_gpu_host_memory_check (memory->context, function, flags, memory->size, error))
+  if (!_gpu_host_memory_check (memory->context, function, flags, numa_node, memory->size, error))
     return FALSE;
 
-  native = _gpu_host_memory_allocate (memory->context, function, &flags, memory->size, error);
+  native = _gpu_host_memory_allocate (memory->context, function, &flags, &numa_node, memory->size,
+                                      error);
 
   if (native == NULL)
     return FALSE;
 
   set_storage (self, _gpu_storage_new (_gpu_context_get_native (memory->context), native,
-                                       GPU_MEMORY_FLAGS_NONE, GPU_STORAGE_HOST, NULL, NULL), flags);
+                                       GPU_MEMORY_FLAGS_NONE, GPU_STORAGE_HOST, NULL, NULL), flags,
+               numa_node);
 
   return TRUE;
 }
@@ -336,12 +371,18 @@ initable_iface_init (GInitableIface *iface)
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates page-locked host memory (CUDA: cuMemHostAlloc, cuMemHostGetDevicePointer; OpenCL:
- * clCreateBuffer with CL_MEM_ALLOC_HOST_PTR and clEnqueueMapBuffer, or clSVMAlloc with
+ * Allocates page-locked host memory (CUDA: cuMemHostRegister, or cuMemHostAlloc for less than 2 MiB
+ * or %GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED, and cuMemHostGetDevicePointer; OpenCL: clCreateBuffer
+ * with CL_MEM_ALLOC_HOST_PTR and clEnqueueMapBuffer, or clSVMAlloc with
  * CL_MEM_SVM_FINE_GRAIN_BUFFER for %GPU_HOST_MEMORY_FLAGS_MAPPED). The contents are undefined. The
  * memory is aligned to at least 64 bytes. On the host back end the memory is pageable, and kernels
  * can access it. The allocation is slow, and may block until the device has completed its work: to
  * allocate repeatedly, use a #GpuHostAllocator, which reuses memory.
+ *
+ * On CUDA, several threads provide the pages of memory of at least 2 MiB. That memory is aligned to
+ * 2 MiB, and processes that the program forks do not have it. If it exceeds the free memory of the
+ * host, the function fails instead of making the kernel end processes. #GpuHostMemory:numa-node
+ * selects the NUMA node.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or flags that allocated memory cannot have,
@@ -396,7 +437,8 @@ new_for_existing (GpuContext          *context,
 
   return _gpu_host_memory_new_for_storage (context, storage,
                                            allocation->flags != NULL ? *allocation->flags
-                                                                     : GPU_HOST_MEMORY_FLAGS_NONE);
+                                                                     : GPU_HOST_MEMORY_FLAGS_NONE,
+                                           GPU_NUMA_NODE_NONE);
 }
 
 /**
@@ -429,7 +471,7 @@ gpu_host_memory_new_aligned (GpuContext  *context,
                              GError     **error)
 {
   const char *function = "gpu_host_memory_new_aligned";
-  Allocation allocation = { NULL, NULL, size };
+  Allocation allocation = { NULL, NULL, NULL, size };
   gsize rounded = alignment != 0 ? MAX (alignment, sizeof (gpointer)) : DEFAULT_ALIGNMENT;
   const GpuBackend *backend;
 
@@ -509,7 +551,7 @@ gpu_host_memory_new_registered (GpuContext          *context,
   const GpuHostMemoryFlags known = GPU_HOST_MEMORY_FLAGS_PORTABLE | GPU_HOST_MEMORY_FLAGS_MAPPED
                                    | GPU_HOST_MEMORY_FLAGS_READ_ONLY;
   GpuMemoryFlags memory_flags = GPU_MEMORY_FLAGS_NONE;
-  Allocation allocation = { &flags, NULL, 0 };
+  Allocation allocation = { &flags, NULL, NULL, 0 };
   const GpuBackend *backend;
   GpuHostMemory *memory;
 

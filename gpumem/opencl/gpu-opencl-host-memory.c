@@ -177,12 +177,14 @@ alloc_shared (GpuNativeContext  *context,
 GpuNativeBuffer *
 _gpu_opencl_alloc_host (GpuNativeContext    *context,
                         GpuHostMemoryFlags  *flags,
+                        int                 *numa_node,
                         gsize                size,
                         GError             **error)
 {
   GpuNativeBuffer *buffer;
 
   *flags &= GPU_HOST_MEMORY_FLAGS_MAPPED;
+  *numa_node = GPU_NUMA_NODE_NONE;
 
   if (*flags != GPU_HOST_MEMORY_FLAGS_NONE)
     return alloc_shared (context, size, error);

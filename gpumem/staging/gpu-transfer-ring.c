@@ -171,8 +171,9 @@ slot_new (GpuNativeContext *context,
           GpuTransferRing  *ring)
 {
   GpuHostMemoryFlags flags = GPU_HOST_MEMORY_FLAGS_NONE;
+  int numa_node = GPU_NUMA_NODE_DEVICE;
   g_autoptr (GError) failure = NULL;
-  GpuNativeMemory *memory = context->backend->buffer->alloc_host (context, &flags,
+  GpuNativeMemory *memory = context->backend->buffer->alloc_host (context, &flags, &numa_node,
                                                                   _gpu_transfer_get_slot_size (),
                                                                   &failure);
   GpuTransferSlot *slot;

@@ -138,6 +138,7 @@ typedef struct
     GPU_CUDA_MEMORY_RESERVED,           /* addresses at which chunks are mapped */
     GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
     GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc() */
+    GPU_CUDA_MEMORY_LOCKED,             /* cuMemHostRegister() of memory from _gpu_pages_map() */
     GPU_CUDA_MEMORY_ORDINARY,           /* host memory that is unknown to the driver */
     GPU_CUDA_MEMORY_MANAGED,            /* cuMemAllocManaged() */
     GPU_CUDA_MEMORY_SYSTEM,             /* host memory that the device can access */
@@ -406,10 +407,12 @@ GpuNativeBuffer *
 void        _gpu_cuda_unregister   (gpointer           registration);
 
 /* gpu-cuda-host-memory.c */
-/* Caller has entered the context. @flags are flags of cuMemHostAlloc(). */
+/* Caller has entered the context. @flags are flags of cuMemHostAlloc(). Sets @numa_node to the node
+ * in effect. */
 GpuCudaBuffer *
             _gpu_cuda_alloc_locked (GpuCudaContext    *context,
                                     unsigned int       flags,
+                                    int               *numa_node,
                                     gsize              size,
                                     GError           **error);
 GpuBufferAllocHostOp _gpu_cuda_alloc_host;

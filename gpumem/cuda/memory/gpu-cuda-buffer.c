@@ -35,6 +35,7 @@ alloc_entered (GpuCudaContext  *context,
                gsize            size,
                GError         **error)
 {
+  int numa_node = GPU_NUMA_NODE_DEVICE;
   CUdeviceptr address = 0;
   CUresult code;
 
@@ -43,7 +44,7 @@ alloc_entered (GpuCudaContext  *context,
 
   if ((flags & GPU_MEMORY_FLAGS_ALLOC_HOST) != 0)
     return _gpu_cuda_alloc_locked (context, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP,
-                                   size, error);
+                                   &numa_node, size, error);
 
   code = _gpu_cuda.cuMemAlloc (&address, size);
   if (_gpu_cuda_trim_pools (context, code))

@@ -2,6 +2,7 @@
 /* Frees buffers of every kind. */
 #include "config.h"
 
+#include "gpumem/base/gpu-pages-private.h"
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
 static void
@@ -24,6 +25,11 @@ free_entered (GpuCudaContext *context,
       break;
     case GPU_CUDA_MEMORY_HOST:
       _gpu_cuda.cuMemFreeHost (buffer->base.host);
+      break;
+    case GPU_CUDA_MEMORY_LOCKED:
+      /* If the driver fails, the pages stay registered: nothing else may get their addresses. */
+      if (_gpu_cuda.cuMemHostUnregister (buffer->base.host) == CUDA_SUCCESS)
+        _gpu_pages_unmap (buffer->base.host, buffer->base.size);
       break;
     case GPU_CUDA_MEMORY_MANAGED:
       _gpu_cuda.cuMemFree (((GpuCudaManaged *) buffer->shared)->allocation);

@@ -5,6 +5,12 @@
  */
 #include "config.h"
 
+#include <sys/resource.h>
+
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-memory-limits-private.h"
+#include "gpumem/base/gpu-numa-private.h"
+#include "gpumem/base/gpu-pages-private.h"
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
 /* Maps a lack of device memory to a lack of host memory, because the driver returns the same code
@@ -16,15 +22,53 @@ set_host_error (GError **error)
     (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-GpuCudaBuffer *
-_gpu_cuda_alloc_locked (GpuCudaContext  *context,
-                        unsigned int     flags,
-                        gsize            size,
-                        GError         **error)
+/* The message names the limits of the host, because the driver returns one code for all of them. */
+static void
+fail_locked (const char  *function,
+             CUresult     code,
+             gsize        size,
+             GError     **error)
+{
+  g_autofree char *lockable = NULL;
+  struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+  GpuMemoryLimits memory;
+
+  _gpu_memory_limits_read ("", &memory);
+  getrlimit (RLIMIT_MEMLOCK, &limit);
+  lockable = limit.rlim_cur == RLIM_INFINITY
+             ? g_strdup ("unlimited")
+             : g_strdup_printf ("%" G_GUINT64_FORMAT " bytes", (guint64) limit.rlim_cur);
+
+  _gpu_cuda_set_error (error, function, code,
+                       "%" G_GSIZE_FORMAT " bytes of page-locked memory requested, %"
+                       G_GUINT64_FORMAT " free of %" G_GUINT64_FORMAT " on the host, the limit of "
+                       "locked memory is %s: request less, free other page-locked memory, or raise "
+                       "the limit (ulimit -l)", size, memory.free_size, memory.total_size,
+                       lockable);
+  set_host_error (error);
+}
+
+static GpuCudaBuffer *
+locked_new (int          kind,
+            gpointer     data,
+            CUdeviceptr  address,
+            gsize        size)
+{
+  GpuCudaBuffer *buffer = _gpu_cuda_buffer_new (address, size, kind);
+
+  buffer->base.host = data;
+  buffer->base.is_locked = TRUE;
+
+  return buffer;
+}
+
+static GpuCudaBuffer *
+alloc_by_driver (unsigned int   flags,
+                 gsize          size,
+                 GError       **error)
 {
   const char *function = "cuMemHostAlloc";
   CUdeviceptr address = 0;
-  GpuCudaBuffer *buffer;
   void *data = NULL;
   CUresult code = _gpu_cuda.cuMemHostAlloc (&data, size, flags);
 
@@ -34,18 +78,76 @@ _gpu_cuda_alloc_locked (GpuCudaContext  *context,
       code = _gpu_cuda.cuMemHostGetDevicePointer (&address, data, 0);
     }
 
-  if (code != CUDA_SUCCESS)
+  if (code == CUDA_SUCCESS)
+    return locked_new (GPU_CUDA_MEMORY_HOST, data, address, size);
+
+  if (data != NULL)
+    _gpu_cuda.cuMemFreeHost (data);
+  fail_locked (function, code, size, error);
+
+  return NULL;
+}
+
+/* The registration is one call, and not one for each part of the memory, because the driver rejects
+ * copies that cross the end of a registration. */
+static GpuCudaBuffer *
+lock_pages (gpointer   data,
+            gsize      size)
+{
+  CUdeviceptr address = 0;
+  CUresult code = _gpu_cuda.cuMemHostRegister (data, size, CU_MEMHOSTREGISTER_PORTABLE
+                                                           | CU_MEMHOSTREGISTER_DEVICEMAP);
+
+  if (code == CUDA_SUCCESS)
     {
-      if (data != NULL)
-        _gpu_cuda.cuMemFreeHost (data);
-      _gpu_cuda_fail_alloc (context, function, code, size, error);
-      set_host_error (error);
-      return NULL;
+      code = _gpu_cuda.cuMemHostGetDevicePointer (&address, data, 0);
+
+      if (code == CUDA_SUCCESS)
+        return locked_new (GPU_CUDA_MEMORY_LOCKED, data, address, size);
+
+      /* Keep the mapping of pages that stay registered. */
+      if (_gpu_cuda.cuMemHostUnregister (data) != CUDA_SUCCESS)
+        return NULL;
     }
 
-  buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_HOST);
-  buffer->base.host = data;
-  buffer->base.is_locked = TRUE;
+  _gpu_debug_print (GPU_DEBUG_ERRORS, "%" G_GSIZE_FORMAT " bytes cannot be registered: code %d",
+                    size, (int) code);
+  _gpu_pages_unmap (data, size);
+
+  return NULL;
+}
+
+/* cuMemHostAlloc() provides pages with one thread, so large memory is mapped, written by several
+ * threads and then registered. Memory that must be write-combined, and memory that the driver does
+ * not register, is from cuMemHostAlloc(). */
+GpuCudaBuffer *
+_gpu_cuda_alloc_locked (GpuCudaContext  *context,
+                        unsigned int     flags,
+                        int             *numa_node,
+                        gsize            size,
+                        GError         **error)
+{
+  int node = _gpu_numa_resolve ("", *numa_node, context->base.devices[0]->pci_bus_id);
+  GpuCudaBuffer *buffer;
+  gpointer data;
+
+  *numa_node = GPU_NUMA_NODE_NONE;
+
+  if (size < GPU_PAGES_MIN_SIZE || (flags & CU_MEMHOSTALLOC_WRITECOMBINED) != 0
+      || !_gpu_cuda_get_optional (context->device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
+    return alloc_by_driver (flags, size, error);
+
+  data = _gpu_pages_map (size, &node, error);
+
+  if (data == NULL)
+    return NULL;
+
+  buffer = lock_pages (data, size);
+
+  if (buffer == NULL)
+    return alloc_by_driver (flags, size, error);
+
+  *numa_node = node;
 
   return buffer;
 }
@@ -85,6 +187,7 @@ read_flags (GpuCudaBuffer *buffer,
 GpuNativeBuffer *
 _gpu_cuda_alloc_host (GpuNativeContext    *native,
                       GpuHostMemoryFlags  *flags,
+                      int                 *numa_node,
                       gsize                size,
                       GError             **error)
 {
@@ -102,8 +205,10 @@ _gpu_cuda_alloc_host (GpuNativeContext    *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  buffer = _gpu_cuda_alloc_locked (context, native_flags, size, error);
+  buffer = _gpu_cuda_alloc_locked (context, native_flags, numa_node, size, error);
 
+  if (buffer != NULL && buffer->kind == GPU_CUDA_MEMORY_LOCKED)
+    native_flags |= CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
   if (buffer != NULL)
     *flags = read_flags (buffer, native_flags);
 

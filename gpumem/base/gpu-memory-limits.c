@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/base/gpu-memory-limits-private.h"
 
 /* File names of a cgroup version, and the key of the reclaimable page cache in memory.stat. */
 typedef struct
@@ -42,8 +42,8 @@ static const CgroupFiles version_1 = { "memory.limit_in_bytes", "memory.usage_in
 static const CgroupFiles version_2 = { "memory.max", "memory.current", "inactive_file " };
 
 char *
-_gpu_host_read_value (const char *path,
-                      const char *key)
+_gpu_read_value (const char *path,
+                 const char *key)
 {
   g_autofree char *text = NULL;
   g_auto (GStrv) lines = NULL;
@@ -109,7 +109,7 @@ read_reclaimable (const char *folder,
 static void
 apply_cgroup (const char        *folder,
               const CgroupFiles *files,
-              GpuHostLimits     *limits)
+              GpuMemoryLimits   *limits)
 {
   guint64 limit = read_number (folder, files->limit, G_MAXUINT64);
   guint64 usage;
@@ -260,7 +260,7 @@ read_kilobytes (const char *root,
                 int         pages)
 {
   g_autofree char *path = g_strconcat (root, "/proc/meminfo", NULL);
-  g_autofree char *value = _gpu_host_read_value (path, key);
+  g_autofree char *value = _gpu_read_value (path, key);
 
   if (value != NULL)
     return g_ascii_strtoull (value, NULL, 10) * 1024;
@@ -302,8 +302,8 @@ ref_cgroups (const char *root)
 }
 
 void
-_gpu_host_read_limits (const char    *root,
-                       GpuHostLimits *limits)
+_gpu_memory_limits_read (const char      *root,
+                         GpuMemoryLimits *limits)
 {
   g_autoptr (GPtrArray) cgroups = ref_cgroups (root);
 
@@ -318,24 +318,4 @@ _gpu_host_read_limits (const char    *root,
     }
 
   limits->free_size = MIN (limits->free_size, limits->total_size);
-}
-
-gboolean
-_gpu_host_get_memory (guint64  *free_size,
-                      guint64  *total_size,
-                      GError  **error)
-{
-  GpuHostLimits limits;
-
-  _gpu_host_read_limits ("", &limits);
-  *free_size = limits.free_size;
-  *total_size = limits.total_size;
-
-  if (limits.total_size > 0)
-    return TRUE;
-
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "host: sysconf: the system does not report the size of its memory");
-
-  return FALSE;
 }
