@@ -65,7 +65,7 @@ class Ours:
         self.options = {} if numa_node is None else {"numa_node": numa_node}
 
     def take(self, size):
-        return self.Gpu.HostMemory(context=self.context, size=size, **self.options)
+        return self.Gpu.HostMemory(self.context, size, **self.options)
 
     def copy(self, memory, size):
         self.stream.copy(self.target, memory, size)
@@ -76,7 +76,7 @@ class Ours:
         with contextlib.suppress(self.GLib.Error):
             return Gpu.MemoryPool.new(self.context, Gpu.MemoryPoolKind.EXPANDABLE,
                                       Gpu.MemoryFlags.ALLOC_HOST)
-        allocator = Gpu.HostAllocator(context=self.context, **self.options)
+        allocator = Gpu.HostAllocator(self.context, **self.options)
         return Gpu.MemoryPool.new_for_allocator(allocator, Gpu.MemoryPoolKind.SEGMENTS, 0)
 
     def open(self):

@@ -162,7 +162,7 @@ def plain_constructors():
     for kind, expected in ((Gpu.Buffer, "context size_or_data flags"),
                            (Gpu.Stream, "context flags"),
                            (Gpu.Svm, "context size svm_flags flags alignment"),
-                           (Gpu.HostMemory, "context size flags"),
+                           (Gpu.HostMemory, "context size flags numa_node"),
                            (Gpu.MemoryPool, "context kind flags"),
                            (Gpu.Array, "context shape dtype order allocator stream strides"),
                            (Gpu.Image, "context format extent image_type flags n_levels"),

@@ -35,6 +35,20 @@ def test_views(fixture):
     equal(bytes(view), b"\7" * SIZE)
 
 
+def test_numa_node(fixture):
+    def alloc(context, size, numa_node):
+        return Gpu.HostAllocator(context, numa_node=numa_node)(size)
+    for kind in (Gpu.HostMemory, alloc):
+        for node in (0, Gpu.NUMA_NODE_NONE, Gpu.NUMA_NODE_DEVICE):
+            memory = kind(fixture.context, 1 << 22, numa_node=node)
+            assert memory.numa_node >= Gpu.NUMA_NODE_NONE
+            memory.write(b"abc")
+            equal(memory.read(0, 3), b"abc")
+        with raises(Gpu.Error.INVALID_ARGUMENT):
+            kind(fixture.context, 1 << 22, numa_node=-3)
+    equal(Gpu.HostAllocator(fixture.context, numa_node=0).numa_node, 0)
+
+
 def test_numpy(fixture):
     need_numpy()
     with Gpu.HostMemory(fixture.context, 4 * 6) as memory:

@@ -232,7 +232,7 @@ class Overrides:
             return Parameter(argument.arg, ast.unparse(argument.annotation), text)
         known = self._find(PARAMETERS_OF, *of, argument.arg)
         known = known or PARAMETERS.get(argument.arg) or self._of_native(of, argument.arg) or "Any"
-        if isinstance(default, ast.Attribute):
+        if isinstance(default, ast.Attribute) and isinstance(default.value, ast.Attribute):
             known = ast.unparse(default).removeprefix("Gpu.").rsplit(".", 1)[0]
         elif isinstance(default, ast.Constant) and known == "Any" \
                 and type(default.value) in (bool, int, float):

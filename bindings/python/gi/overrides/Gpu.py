@@ -56,7 +56,7 @@ from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error
 from ._gpumem_file import (ArrayFileMethods, FileMethods, InputStreamMethods, MemoryFileMethods,
                            OutputStreamMethods)
 from ._gpumem_help import ConstructorSignature, name_methods
-from ._gpumem_host import HostMemoryMethods, pinned
+from ._gpumem_host import HostMemoryMethods, new_on_node, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch, to_flags
@@ -861,14 +861,18 @@ class FunctionAllocator(GObject.Object, Allocator):
 
 
 class HostAllocator(Gpu.HostAllocator):
-    """Gpu.HostAllocator(context): an allocator of page-locked memory that caches freed memory."""
+    """Gpu.HostAllocator(context): an allocator of page-locked memory that caches freed memory.
+    numa_node is as for Gpu.HostMemory."""
     context = _property("context")
     host_flags = _property("host_flags")
+    numa_node = _property("numa_node")
     held_bytes = _property("held_bytes")
     active_bytes = _property("active_bytes")
 
-    def __new__(cls, context, flags=Gpu.HostMemoryFlags.NONE):
-        return Gpu.HostAllocator.new(context, flags)
+    def __new__(cls, context, flags=Gpu.HostMemoryFlags.NONE, *, numa_node=Gpu.NUMA_NODE_DEVICE):
+        if numa_node == Gpu.NUMA_NODE_DEVICE:
+            return Gpu.HostAllocator.new(context, flags)
+        return new_on_node(Gpu.HostAllocator, context, flags, numa_node)
 
     def __init__(self, *args, **kwargs):
         pass

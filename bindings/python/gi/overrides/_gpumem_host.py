@@ -3,12 +3,21 @@
 
 import contextlib
 
+from gi.repository import GObject
+
 from ..module import get_introspection_module
 from ._gpumem import (Bytes, export_in_place, hold, run_interruptible, takes_signals,
                       to_glib_bytes, to_sized_dtype)
 from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
+
+
+def new_on_node(kind, context, flags, numa_node, **properties):
+    """Creates an object of a class with the properties host-flags and numa-node."""
+    result = GObject.new(kind, context=context, host_flags=flags, numa_node=numa_node, **properties)
+    result.init(None)
+    return result
 
 
 class HostMemoryMethods(ArrayMethods):
@@ -20,10 +29,16 @@ class HostMemoryMethods(ArrayMethods):
 
     Gpu.HostMemory.empty(), zeros(), empty_like() and zeros_like() return NumPy arrays over new
     memory. Pass flags for page-locked memory, or alignment for pageable memory with that alignment
-    in bytes. An alignment of 0 means 4096."""
+    in bytes. An alignment of 0 means 4096.
 
-    def __new__(cls, context, size, flags=Gpu.HostMemoryFlags.NONE):
-        return Gpu.HostMemory.new(context, flags, size)
+    numa_node is the number of the NUMA node to prefer, Gpu.NUMA_NODE_DEVICE or
+    Gpu.NUMA_NODE_NONE."""
+
+    def __new__(cls, context, size, flags=Gpu.HostMemoryFlags.NONE, *,
+                numa_node=Gpu.NUMA_NODE_DEVICE):
+        if numa_node == Gpu.NUMA_NODE_DEVICE:
+            return Gpu.HostMemory.new(context, flags, size)
+        return new_on_node(Gpu.HostMemory, context, flags, numa_node, size=size)
 
     def __init__(self, *args, **kwargs):
         pass
@@ -51,6 +66,7 @@ class HostMemoryMethods(ArrayMethods):
         return Gpu.HostMemory.new_aligned(context, alignment, size)
 
     host_flags = property(lambda self: self.get_property("host-flags"))
+    numa_node = property(lambda self: self.get_property("numa-node"))
     page_locked = property(lambda self: self.get_property("page-locked"))
     address = property(lambda self: self.get_address())
 
