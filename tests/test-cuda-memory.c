@@ -648,8 +648,8 @@ memory_staging (TestFixture *fixture)
 }
 
 static GpuCudaContext *watched;
-static __typeof__ (_gpu_cuda.cuMemHostAlloc) alloc_host;
-static __typeof__ (_gpu_cuda.cuMemFreeHost) free_host;
+static __typeof__ (_gpu_cuda.cuMemHostRegister) lock_host;
+static __typeof__ (_gpu_cuda.cuMemHostUnregister) unlock_host;
 static guint n_allocs;
 static guint n_frees;
 
@@ -661,19 +661,19 @@ assert_unlocked (void)
 }
 
 static CUresult CUDAAPI
-alloc_unlocked (void **data, size_t size, unsigned int flags)
+lock_unlocked (void *data, size_t size, unsigned int flags)
 {
   n_allocs++;
   assert_unlocked ();
-  return alloc_host (data, size, flags);
+  return lock_host (data, size, flags);
 }
 
 static CUresult CUDAAPI
-free_unlocked (void *data)
+unlock_unlocked (void *data)
 {
   n_frees++;
   assert_unlocked ();
-  return free_host (data);
+  return unlock_host (data);
 }
 
 /* The library does not lock the context while it allocates page-locked memory, because the
@@ -689,12 +689,12 @@ memory_staging_unlocked (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   watched = (GpuCudaContext *) _gpu_context_get_native (fixture->context);
-  alloc_host = _gpu_cuda.cuMemHostAlloc;
-  free_host = _gpu_cuda.cuMemFreeHost;
+  lock_host = _gpu_cuda.cuMemHostRegister;
+  unlock_host = _gpu_cuda.cuMemHostUnregister;
   n_allocs = 0;
   n_frees = 0;
-  _gpu_cuda.cuMemHostAlloc = alloc_unlocked;
-  _gpu_cuda.cuMemFreeHost = free_unlocked;
+  _gpu_cuda.cuMemHostRegister = lock_unlocked;
+  _gpu_cuda.cuMemHostUnregister = unlock_unlocked;
   for (guint i = 0; i < G_N_ELEMENTS (mappings); i++)
     {
       mappings[i] = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, size, NULL,
@@ -714,8 +714,8 @@ memory_staging_unlocked (TestFixture *fixture)
   test_assert_value (gpu_mapping_get_data (mappings[0]), 6, size + (1 << 20));
   g_assert_cmpuint (n_frees, ==, G_N_ELEMENTS (mappings) - 1);
   g_object_unref (mappings[0]);
-  _gpu_cuda.cuMemHostAlloc = alloc_host;
-  _gpu_cuda.cuMemFreeHost = free_host;
+  _gpu_cuda.cuMemHostRegister = lock_host;
+  _gpu_cuda.cuMemHostUnregister = unlock_host;
 }
 
 /* --- exports of pools ------------------------------------------------------------- */

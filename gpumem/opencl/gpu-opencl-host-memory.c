@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Host memory. OpenCL does not specify page locking, but drivers that lock pages do so for buffers
- * with CL_MEM_ALLOC_HOST_PTR or CL_MEM_USE_HOST_PTR. Such a buffer remains mapped for its whole
+ * with CL_MEM_ALLOC_HOST_PTR or CL_MEM_USE_HOST_PTR. The library allocates memory with the first
+ * flag. With the second flag and pages that the library has mapped, a driver need not lock the
+ * pages: it may copy the memory each time it is mapped. Such a buffer remains mapped for its whole
  * lifetime, and OpenCL does not allow commands to use a mapped buffer. Copies therefore use the
  * mapped address as host memory, and kernels cannot access the buffer. For host memory that kernels
  * must access, the library allocates fine-grained shared virtual memory and creates a buffer over

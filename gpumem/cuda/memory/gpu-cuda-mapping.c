@@ -24,16 +24,18 @@
 
 typedef struct
 {
-  guint8   *data;
-  gsize     size;
-  CUevent   done;                   /* after the last copy */
-  gboolean  used;                   /* by a mapping or a fill */
-  gboolean  write;                  /* unmapping copies the block back */
-  gsize     mapped_size;            /* for buffers: size of the mapping in bytes */
-  gsize     offset;                 /* for buffers: offset of the mapping in the buffer */
-  GpuRegionSide side;               /* for images: the mapped region; the block contains its rows
+  GpuCudaContext *context;
+  GpuCudaBuffer  *block;
+  guint8         *data;             /* the memory of the block */
+  gsize           size;
+  CUevent         done;             /* after the last copy */
+  gboolean        used;             /* by a mapping or a fill */
+  gboolean        write;            /* unmapping copies the block back */
+  gsize           mapped_size;      /* for buffers: size of the mapping in bytes */
+  gsize           offset;           /* for buffers: offset of the mapping in the buffer */
+  GpuRegionSide   side;             /* for images: the mapped region; the block contains its rows
                                      * without gaps */
-  GpuExtent extent;                 /* for images: extent of the region in texels */
+  GpuExtent       extent;           /* for images: extent of the region in texels */
 } GpuCudaStaging;
 
 /* Caller has entered the context. Caller must not hold the lock of the context, because the driver
@@ -43,8 +45,8 @@ staging_free (GpuCudaStaging *staging)
 {
   if (staging->done != NULL)
     _gpu_cuda.cuEventDestroy (staging->done);
-  if (staging->data != NULL)
-    _gpu_cuda.cuMemFreeHost (staging->data);
+  if (staging->block != NULL)
+    _gpu_cuda_buffer_free (&staging->context->base, &staging->block->base);
   g_free (staging);
 }
 
@@ -54,10 +56,16 @@ _gpu_cuda_staging_clear (GpuCudaContext *context,
 {
   for (guint i = 0; context->staging != NULL && i < context->staging->len; i++)
     {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i);
+
       if (can_free)
-        staging_free (g_ptr_array_index (context->staging, i));
-      else
-        g_free (g_ptr_array_index (context->staging, i));
+        {
+          staging_free (staging);
+          continue;
+        }
+
+      g_free (staging->block);
+      g_free (staging);
     }
 
   g_clear_pointer (&context->staging, g_ptr_array_unref);
@@ -115,13 +123,14 @@ trim_locked (GpuCudaContext *context)
 
 /* Caller has entered the context, and must not hold the lock of the context. */
 static GpuCudaStaging *
-staging_new (gsize     size,
-             GError  **error)
+staging_new (GpuCudaContext  *context,
+             gsize            size,
+             GError         **error)
 {
   GpuCudaStaging *staging = g_new0 (GpuCudaStaging, 1);
-  void *data = NULL;
-  CUresult code;
+  int numa_node = GPU_NUMA_NODE_DEVICE;
 
+  staging->context = context;
   staging->size = (size + GRANULE - 1) / GRANULE * GRANULE;
 
   if (!_gpu_cuda_check (_gpu_cuda.cuEventCreate (&staging->done, CU_EVENT_DISABLE_TIMING),
@@ -131,19 +140,18 @@ staging_new (gsize     size,
       return NULL;
     }
 
-  code = _gpu_cuda.cuMemHostAlloc (&data, staging->size, CU_MEMHOSTALLOC_PORTABLE);
-  staging->data = data;
+  staging->block = _gpu_cuda_alloc_locked (context, CU_MEMHOSTALLOC_PORTABLE, &numa_node,
+                                           staging->size, error);
 
-  if (code == CUDA_SUCCESS)
-    return staging;
+  if (staging->block == NULL)
+    {
+      staging_free (staging);
+      return NULL;
+    }
 
-  _gpu_cuda_set_error (error, "cuMemHostAlloc", code, "%" G_GSIZE_FORMAT " page-locked bytes for a "
-                       "mapping", staging->size);
-  if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
-    (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
-  staging_free (staging);
+  staging->data = staging->block->base.host;
 
-  return NULL;
+  return staging;
 }
 
 static GpuCudaStaging *
@@ -181,7 +189,7 @@ take (GpuCudaContext  *context,
 
   g_ptr_array_set_free_func (trimmed, (GDestroyNotify) staging_free);
   g_ptr_array_unref (trimmed);
-  staging = staging_new (size, error);
+  staging = staging_new (context, size, error);
 
   if (staging == NULL)
     return NULL;
