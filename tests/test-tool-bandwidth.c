@@ -157,6 +157,73 @@ test_options (TestFixture *fixture)
   g_assert_null (strstr (run.out, "peer"));
 }
 
+/* --- files ------------------------------------------------------------------ */
+
+static void
+check_empty (const char *folder)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GDir) dir = g_dir_open (folder, 0, &error);
+
+  test_assert_ok (dir != NULL, error);
+  g_assert_null (g_dir_read_name (dir));
+}
+
+/* Measures files in all directions, and leaves none: by --file or by --paths, in $TMPDIR, in a
+ * folder and with a new name. */
+static void
+test_file (TestFixture *fixture)
+{
+  static const char *const directions[] = { "to", "from", "both" };
+  const char *id = gpu_device_get_id (fixture->device);
+  g_autofree char *folder = g_dir_make_tmp ("gpumem-test-XXXXXX", NULL);
+  g_autofree char *in_folder = g_strconcat ("--file=", folder, NULL);
+  g_autofree char *named = g_strconcat ("--file=", folder, "/data", NULL);
+  const char *const options[] = { "--file", in_folder, named, "--paths=file" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (options); i++)
+    {
+      g_auto (TestRun) run = test_tool_run ("bandwidth", options[i], id, "--paths",
+                                            i == 3 ? "file" : "device", "-s", "1,3M", QUICK, NULL);
+
+      g_assert_cmpstr (run.err, ==, "");
+      g_assert_cmpint (run.status, ==, 0);
+      g_assert_null (strstr (run.out, "WRONG"));
+      for (guint j = 0; j < G_N_ELEMENTS (directions); j++)
+        {
+          g_autofree char *row = g_strdup_printf ("(?m)^file +%s +3.0 MiB +[0-9.]+ +[0-9.]+ ",
+                                                  directions[j]);
+
+          g_assert_true (g_regex_match_simple (row, run.out, 0, 0));
+        }
+      check_empty (folder);
+    }
+  g_rmdir (folder);
+}
+
+/* A file of the user is not overwritten. */
+static void
+test_file_exists (void)
+{
+  g_autofree char *folder = g_dir_make_tmp ("gpumem-test-XXXXXX", NULL);
+  g_autofree char *path = g_build_filename (folder, "precious", NULL);
+  g_autofree char *option = g_strconcat ("--file=", path, NULL);
+  g_autofree char *text = NULL;
+
+  g_assert_true (g_file_set_contents (path, "text", -1, NULL));
+  {
+    g_auto (TestRun) run = test_tool_run ("bandwidth", "host", "--paths=file", option, "-s", "4K",
+                                          QUICK, NULL);
+
+    g_assert_cmpint (run.status, ==, 1);
+    g_assert_nonnull (strstr (run.out, "File exists"));
+  }
+  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+  g_assert_cmpstr (text, ==, "text");
+  g_unlink (path);
+  g_rmdir (folder);
+}
+
 /* --- invalid arguments ------------------------------------------------------ */
 
 static void
@@ -400,6 +467,8 @@ main (int    argc,
       test_add ("table", test_table);
       test_add ("json", test_json);
       test_add ("options", test_options);
+      test_add ("file", test_file);
+      test_add_plain ("file/exists", test_file_exists);
       test_add_plain ("usage", test_usage);
       test_add_plain ("help", test_help);
       test_add_plain ("device-errors", test_device_errors);

@@ -52,6 +52,7 @@ gpumem_lane_clear (GpumemLane *lane)
   g_clear_object (&lane->far.memory);
   g_clear_object (&lane->detour.memory);
   g_clear_pointer (&lane->bytes, g_bytes_unref);
+  gpumem_file_clear (lane);
   lane->near.data = NULL;
   lane->detour.data = NULL;
 }
@@ -319,6 +320,7 @@ gpumem_bench_clear (GpumemBench *bench)
   g_clear_pointer (&bench->paths, g_ptr_array_unref);
   g_clear_pointer (&bench->sizes, g_array_unref);
   g_clear_pointer (&bench->plot, g_free);
+  g_clear_pointer (&bench->file, g_free);
   g_clear_pointer (&bench->figures, g_ptr_array_unref);
   g_clear_pointer (&bench->omissions, g_ptr_array_unref);
 }

@@ -108,21 +108,38 @@ prepare_registered (GpumemBench  *bench,
          new_buffer (&memories->far, bench->context, size, error);
 }
 
+/* Allocates page-locked memory for the direct calls of drivers that cannot map device memory. */
+static gboolean
+new_detour (GpumemBench  *bench,
+            guint         lane,
+            gsize         size,
+            GError      **error)
+{
+  return bench->raw.driver->map != NULL ||
+         take_host_memory (&bench->lanes[lane].detour,
+                           gpu_host_memory_new (bench->context, GPU_HOST_MEMORY_FLAGS_NONE, size,
+                                                error),
+                           error);
+}
+
 static gboolean
 prepare_mapped (GpumemBench  *bench,
                 guint         lane,
                 gsize         size,
                 GError      **error)
 {
-  GpumemLane *memories = &bench->lanes[lane];
+  return prepare_ordinary (bench, lane, size, error) && new_detour (bench, lane, size, error);
+}
 
-  if (!prepare_ordinary (bench, lane, size, error))
-    return FALSE;
-  return bench->raw.driver->map != NULL ||
-         take_host_memory (&memories->detour,
-                           gpu_host_memory_new (bench->context, GPU_HOST_MEMORY_FLAGS_NONE, size,
-                                                error),
-                           error);
+static gboolean
+prepare_file (GpumemBench  *bench,
+              guint         lane,
+              gsize         size,
+              GError      **error)
+{
+  return gpumem_file_prepare (bench, lane, size, error) &&
+         new_buffer (&bench->lanes[lane].far, bench->context, size, error) &&
+         new_detour (bench, lane, size, error);
 }
 
 /* Prefetches the memory to the device, because managed memory has no location before its first
@@ -391,19 +408,21 @@ map_raw (GpumemBench  *bench,
 
 static const GpumemPath paths[] = {
   { "ordinary", "pageable host memory", TO_AND_FROM, NULL, prepare_ordinary,
-    copy_ordinary, copy_raw_ordinary },
+    copy_ordinary, copy_raw_ordinary, FALSE },
   { "locked", "page-locked host memory", TO_AND_FROM, NULL, prepare_locked,
-    copy_memory, copy_raw },
+    copy_memory, copy_raw, FALSE },
   { "registered", "pageable host memory that was page-locked later", TO_AND_FROM, NULL,
-    prepare_registered, copy_memory, copy_raw },
+    prepare_registered, copy_memory, copy_raw, FALSE },
   { "mapped", "pageable host memory and mappings of a buffer, by the CPU", TO_AND_FROM,
-    check_mapped, prepare_mapped, copy_mapped, map_raw },
+    check_mapped, prepare_mapped, copy_mapped, map_raw, FALSE },
   { "svm", "pageable host memory and shared virtual or managed memory", TO_AND_FROM,
-    check_svm, prepare_svm, copy_svm, copy_raw },
+    check_svm, prepare_svm, copy_svm, copy_raw, FALSE },
   { "device", "from buffer to buffer on the device", BIT (WITHIN), NULL, prepare_device,
-    copy_memory, copy_raw },
+    copy_memory, copy_raw, FALSE },
   { "peer", "memory of another device", TO_AND_FROM, check_peer, prepare_peer,
-    copy_memory, copy_raw }
+    copy_memory, copy_raw, FALSE },
+  { "file", "a file in the page cache; measured with --file", TO_AND_FROM, NULL,
+    prepare_file, gpumem_file_copy, gpumem_file_copy_raw, TRUE }
 };
 
 static const GpumemPath *
@@ -438,13 +457,15 @@ gpumem_paths_describe (void)
 
 GPtrArray *
 gpumem_paths_parse (const char  *list,
+                    gboolean     file,
                     GError     **error)
 {
   g_autoptr (GPtrArray) chosen = g_ptr_array_new ();
   g_auto (GStrv) words = list != NULL ? g_strsplit (list, ",", -1) : NULL;
 
   for (guint i = 0; words == NULL && i < G_N_ELEMENTS (paths); i++)
-    g_ptr_array_add (chosen, (gpointer) &paths[i]);
+    if (!paths[i].on_request)
+      g_ptr_array_add (chosen, (gpointer) &paths[i]);
   for (guint i = 0; words != NULL && words[i] != NULL; i++)
     {
       const GpumemPath *path = find_path (g_strstrip (words[i]));
@@ -460,5 +481,7 @@ gpumem_paths_parse (const char  *list,
       if (!g_ptr_array_find (chosen, path, NULL))
         g_ptr_array_add (chosen, (gpointer) path);
     }
+  if (file && !g_ptr_array_find (chosen, find_path ("file"), NULL))
+    g_ptr_array_add (chosen, (gpointer) find_path ("file"));
   return g_steal_pointer (&chosen);
 }

@@ -24,11 +24,13 @@ typedef struct
   char     *paths;
   char     *plot;
   char     *report;
+  char     *file;
   int       n_threads;  /* 0: the default of the library */
   int       n_rounds;
   double    min_time;
   gboolean  json;
   gboolean  csv;
+  gboolean  temporary_file;
 } Options;
 
 static void
@@ -39,6 +41,7 @@ options_clear (Options *options)
   g_free (options->paths);
   g_free (options->plot);
   g_free (options->report);
+  g_free (options->file);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
@@ -61,7 +64,8 @@ read_options (GpumemBench   *bench,
   bench->sizes = gpumem_sizes_parse (sizes, &error);
   if (bench->sizes == NULL)
     return usage (error);
-  bench->paths = gpumem_paths_parse (options->paths, &error);
+  bench->paths = gpumem_paths_parse (options->paths,
+                                     options->temporary_file || options->file != NULL, &error);
   if (bench->paths == NULL)
     return usage (error);
   if (options->n_threads < 0 || options->n_threads > MAX_THREADS)
@@ -82,6 +86,7 @@ read_options (GpumemBench   *bench,
   bench->n_rounds = options->n_rounds;
   bench->min_time = options->min_time;
   bench->plot = g_strdup (options->plot);
+  bench->file = g_strdup (options->file);
   return GPUMEM_EXIT_OK;
 }
 
@@ -186,7 +191,11 @@ parse (Options  *options,
   const GOptionEntry entries[] = {
     { "sizes", 's', 0, G_OPTION_ARG_STRING, &options->sizes,
       "Sizes of copies in bytes [" DEFAULT_SIZES "]", "LIST" },
-    { "paths", 'p', 0, G_OPTION_ARG_STRING, &options->paths, "Paths to measure [all]", "LIST" },
+    { "paths", 'p', 0, G_OPTION_ARG_STRING, &options->paths,
+      "Paths to measure [all but file]", "LIST" },
+    { "file", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options->temporary_file, NULL, NULL },
+    { "file", 0, 0, G_OPTION_ARG_FILENAME, &options->file,
+      "Measure a file, too, in this folder or with this new name [$TMPDIR]", "PATH" },
     { "peer", 0, 0, G_OPTION_ARG_STRING, &options->peer,
       "The other end of the path peer [the next device]", "ID" },
     { "threads", 't', 0, G_OPTION_ARG_INT, &options->n_threads,

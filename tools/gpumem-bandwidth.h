@@ -39,6 +39,8 @@ typedef struct
                             GError     **error);
   GpumemCopyFunc  ours;
   GpumemCopyFunc  raw;
+  gboolean        on_request;                   /* not one of the paths that are measured by
+                                                 * default */
 } GpumemPath;
 
 typedef struct
@@ -47,6 +49,8 @@ typedef struct
   GpumemPlace  far;
   GpumemPlace  detour;          /* for raw calls if the driver cannot map device memory */
   GBytes      *bytes;           /* nullable; the memory of `near` if it is pageable */
+  GpuFile     *file;            /* nullable; `near` maps its pages */
+  int          fd;              /* of `file` */
 } GpumemLane;
 
 /* Statistics over all rounds: of speeds in GB/s (10^9 bytes per second), or of ratios of speeds. */
@@ -90,6 +94,7 @@ struct _GpumemBench
   double            min_time;   /* seconds for each line of the table */
   guint             n_rounds;   /* minimum for each line of the table */
   char             *plot;       /* nullable: the output file */
+  char             *file;       /* nullable: the folder or the name of the files to measure */
 
   GpumemProgress   *progress;
   GCancellable     *cancellable;
@@ -106,8 +111,10 @@ struct _GpumemBench
   GPtrArray        *omissions;  /* of GpumemOmission */
 };
 
-/* Returns: (transfer container): the paths in @list; all paths if @list is NULL */
+/* Returns: (transfer container): the paths in @list, or the default paths if @list is NULL; and the
+ * path "file" if @file is TRUE */
 GPtrArray   *gpumem_paths_parse           (const char          *list,
+                                           gboolean             file,
                                            GError             **error);
 char        *gpumem_paths_describe        (void);
 GArray      *gpumem_sizes_parse           (const char          *list,
@@ -125,6 +132,21 @@ GpumemPlace *gpumem_lane_get_source       (GpumemBench         *bench,
 GpumemPlace *gpumem_lane_get_destination  (GpumemBench         *bench,
                                            guint                lane);
 void         gpumem_lane_clear            (GpumemLane          *lane);
+
+/* Creates the file of @lane and maps it as the near end of copies. */
+gboolean     gpumem_file_prepare          (GpumemBench         *bench,
+                                           guint                lane,
+                                           gsize                size,
+                                           GError             **error);
+void         gpumem_file_clear            (GpumemLane          *lane);
+gboolean     gpumem_file_copy             (GpumemBench         *bench,
+                                           guint                lane,
+                                           gsize                size,
+                                           GError             **error);
+gboolean     gpumem_file_copy_raw         (GpumemBench         *bench,
+                                           guint                lane,
+                                           gsize                size,
+                                           GError             **error);
 
 /* Fills the source of @lane with the pattern. */
 gboolean     gpumem_pattern_fill          (GpumemBench         *bench,
