@@ -7,9 +7,9 @@ memory of PyTorch.
     benchmarks/files.py [--python FILE] [--folder FOLDER] [--gib N] [--rounds N] [DEVICE]
 
 DEVICE defaults to the library's default device, and FOLDER to the folder for temporary files, which
-needs space for three files. In a tmpfs such as /dev/shm, no disk slows the writes. --python runs the
-other libraries in another Python interpreter. Times are wall-clock times, including the time to
-open the file. A GB is 10^9 bytes, and figures are medians of all rounds. A ratio is the speed of
+needs space for three files. In a tmpfs such as /dev/shm, no disk slows the writes. --python runs
+the other libraries in another Python interpreter. Times are wall-clock times, including the time
+to open the file. A GB is 10^9 bytes, and figures are medians of all rounds. A ratio is the speed of
 gpumem divided by the speed of the library in the previous column, as the median of the ratios of
 the rounds. Each library runs in a separate process, which sleeps while the other libraries are
 measured. Each process compares all bytes after its first round, and some of them after the
@@ -66,8 +66,8 @@ def check_output(path, position, size, length):
 
 
 # --- libraries ----------------------------------------------------------------------------------
-# There is one function for each library. It returns the function that copies the file to the device,
-# the function that copies back to the output, and the position of the data in the output.
+# There is one function for each library. It returns the function that copies the file to the
+# device, the function that copies back to the output, and the position of the data in the output.
 
 def find_cuda(name, count, get_name):
     indices = [index for index in range(count) if get_name(index) == name]

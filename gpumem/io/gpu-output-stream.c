@@ -84,6 +84,58 @@ submit (GpuOutputStream  *output,
   return TRUE;
 }
 
+/* Makes place for the next bytes. The bytes that were in the place before may still be copied. */
+static gboolean
+begin_write (GpuOutputStream  *output,
+             GCancellable     *cancellable,
+             GError          **error)
+{
+  GpuStreamChunks *chunks = &output->chunks;
+
+  if (output->filled == chunks->chunk_size && !submit (output, error))
+    return FALSE;
+
+  if (output->filled == 0
+      && !_gpu_stream_chunks_wait (chunks, output->place, cancellable, "gpu_output_stream", error))
+    return FALSE;
+
+  if (output->filled == 0)
+    output->begin = chunks->position;
+
+  return TRUE;
+}
+
+static guint8 *
+get_free (GpuOutputStream *output,
+          gsize           *size)
+{
+  GpuStreamChunks *chunks = &output->chunks;
+
+  *size = MIN (chunks->chunk_size - output->filled, chunks->size - chunks->position);
+
+  return _gpu_stream_chunks_get_data (chunks, output->place) + output->filled;
+}
+
+/* If the submission fails, the next call reports the error. */
+static void
+end_write (GpuOutputStream *output,
+           gsize            size)
+{
+  output->filled += size;
+  output->chunks.position += size;
+
+  if (output->filled == output->chunks.chunk_size)
+    submit (output, NULL);
+}
+
+static void
+set_no_space (GpuOutputStream  *output,
+              GError          **error)
+{
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
+               "the stream has no place behind its %" G_GSIZE_FORMAT " bytes", output->chunks.size);
+}
+
 static gssize
 gpu_output_stream_write (GOutputStream  *base,
                          const void     *buffer,
@@ -93,6 +145,8 @@ gpu_output_stream_write (GOutputStream  *base,
 {
   GpuOutputStream *output = GPU_OUTPUT_STREAM (base);
   GpuStreamChunks *chunks = &output->chunks;
+  guint8 *data;
+  gsize size;
 
   if (!_gpu_stream_chunks_check (chunks, function, error)
       || (output->filled == chunks->chunk_size && !submit (output, error)))
@@ -100,29 +154,148 @@ gpu_output_stream_write (GOutputStream  *base,
 
   if (chunks->position == chunks->size)
     {
-      g_set_error (error, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
-                   "the stream has no place behind its %" G_GSIZE_FORMAT " bytes", chunks->size);
+      set_no_space (output, error);
       return -1;
     }
 
-  /* The bytes that were in this place before may still be copied. */
-  if (output->filled == 0
-      && !_gpu_stream_chunks_wait (chunks, output->place, cancellable, "gpu_output_stream", error))
+  if (!begin_write (output, cancellable, error))
     return -1;
 
-  if (output->filled == 0)
-    output->begin = chunks->position;
-
-  count = MIN (count, MIN (chunks->chunk_size - output->filled, chunks->size - chunks->position));
-  memcpy (_gpu_stream_chunks_get_data (chunks, output->place) + output->filled, buffer, count);
-  output->filled += count;
-  chunks->position += count;
-
-  /* If this fails, the next call reports the error. */
-  if (output->filled == chunks->chunk_size)
-    submit (output, NULL);
+  data = get_free (output, &size);
+  count = MIN (count, size);
+  memcpy (data, buffer, count);
+  end_write (output, count);
 
   return (gssize) count;
+}
+
+/* Reads the next bytes of @source into the current place, or finds the end of @source if the range
+ * is full. Returns their number, 0 at the end of @source, or -1. */
+static gssize
+read_source (GpuOutputStream  *output,
+             GInputStream     *source,
+             GCancellable     *cancellable,
+             GError          **error)
+{
+  GpuStreamChunks *chunks = &output->chunks;
+  guint8 *data;
+  guint8 next;
+  gsize size;
+  gssize n;
+
+  if (chunks->position == chunks->size)
+    {
+      n = g_input_stream_read (source, &next, 1, cancellable, error);
+
+      if (n > 0)
+        set_no_space (output, error);
+
+      return n > 0 ? -1 : n;
+    }
+
+  if (!begin_write (output, cancellable, error))
+    return -1;
+
+  data = get_free (output, &size);
+  n = g_input_stream_read (source, data, size, cancellable, error);
+
+  if (n > 0)
+    end_write (output, n);
+
+  return n;
+}
+
+/* Reads directly into page-locked memory. The default would copy blocks of 8 KiB, each in another
+ * thread if the source is a socket. The splice of the parent class closes this stream, because its
+ * close function is private while an operation is pending. */
+static gssize
+gpu_output_stream_splice (GOutputStream             *base,
+                          GInputStream              *source,
+                          GOutputStreamSpliceFlags   flags,
+                          GCancellable              *cancellable,
+                          GError                   **error)
+{
+  GpuOutputStream *output = GPU_OUTPUT_STREAM (base);
+  gssize n = _gpu_stream_chunks_check (&output->chunks, function, error) ? 1 : -1;
+  GError **close_error = error;
+  gssize total = 0;
+
+  while (n > 0)
+    {
+      gsize begin = output->chunks.position;
+
+      n = read_source (output, source, cancellable, error);
+      total += output->chunks.position - begin;
+    }
+
+  if (n < 0)
+    close_error = NULL;
+
+  if (flags & G_OUTPUT_STREAM_SPLICE_CLOSE_SOURCE)
+    g_input_stream_close (source, cancellable, NULL);
+
+  if (flags & G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET)
+    {
+      g_autoptr (GInputStream) empty = g_memory_input_stream_new ();
+      GOutputStreamClass *parent = G_OUTPUT_STREAM_CLASS (gpu_output_stream_parent_class);
+
+      if (parent->splice (base, empty, G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET, cancellable,
+                          close_error) < 0)
+        n = -1;
+    }
+
+  return n < 0 ? -1 : total;
+}
+
+typedef struct
+{
+  GInputStream             *source;
+  GOutputStreamSpliceFlags  flags;
+} Splice;
+
+static void
+splice_free (gpointer data)
+{
+  Splice *splice = data;
+
+  g_object_unref (splice->source);
+  g_free (splice);
+}
+
+static void
+splice_in_thread (GTask        *task,
+                  gpointer      base,
+                  gpointer      data,
+                  GCancellable *cancellable)
+{
+  Splice *splice = data;
+  GError *error = NULL;
+  gssize n = gpu_output_stream_splice (base, splice->source, splice->flags, cancellable, &error);
+
+  if (n < 0)
+    g_task_return_error (task, error);
+  else
+    g_task_return_int (task, n);
+}
+
+static void
+gpu_output_stream_splice_async (GOutputStream             *base,
+                                GInputStream              *source,
+                                GOutputStreamSpliceFlags   flags,
+                                int                        priority,
+                                GCancellable              *cancellable,
+                                GAsyncReadyCallback        callback,
+                                gpointer                   user_data)
+{
+  g_autoptr (GTask) task = g_task_new (base, cancellable, callback, user_data);
+  Splice *splice = g_new (Splice, 1);
+
+  splice->source = g_object_ref (source);
+  splice->flags = flags;
+  g_task_set_source_tag (task, gpu_output_stream_splice_async);
+  g_task_set_priority (task, priority);
+  g_task_set_task_data (task, splice, splice_free);
+  g_task_run_in_thread (task, splice_in_thread);
 }
 
 /* Waits for all copies, even if one fails, and reports the first error. */
@@ -157,6 +330,8 @@ gpu_output_stream_class_init (GpuOutputStreamClass *class)
   G_OBJECT_CLASS (class)->finalize = gpu_output_stream_finalize;
   stream_class->write_fn = gpu_output_stream_write;
   stream_class->flush = gpu_output_stream_flush;
+  stream_class->splice = gpu_output_stream_splice;
+  stream_class->splice_async = gpu_output_stream_splice_async;
 }
 
 static void
