@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import os
 import pathlib
+import socket
 import sys
 import tempfile
 import threading
@@ -181,6 +182,27 @@ def test_main_loop(fixture):
         buffer.read_file_async(None, 0, Gpu.File(path), 0, SIZE, None, None, (), done)
         loop.run()
         equal((results, buffer.read()), ([True], data))
+
+
+def test_splice(fixture):
+    data = os.urandom(SIZE)
+    buffer, copy = fixture.buffer(data), fixture.buffer(bytes(SIZE))
+
+    async def run(pairs):
+        sent, received = await asyncio.gather(
+            buffer.splice_async([here for here, there in pairs], True),
+            copy.splice_async([there for here, there in pairs], False))
+        equal((sent, received), (SIZE, SIZE))
+        pairs[1][1].close()
+        with io_error(Gio.IOErrorEnum.PARTIAL_INPUT, "connection 1, byte "):
+            await buffer.splice_async([here for here, there in pairs], False)
+
+    pairs = [socket.socketpair() for i in range(3)]
+    asyncio.run(run(pairs))
+    equal(copy.read(), data)
+    for here, there in pairs:
+        here.close()
+        there.close()
 
 
 def test_gio_streams(fixture):

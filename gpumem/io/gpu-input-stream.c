@@ -35,6 +35,9 @@
  * to it before the first read. Do not change the range while it is read: the program may get the
  * earlier or the later bytes.
  *
+ * To send memory fast, read blocks of 512 KiB, because the splice of a socket reads 8 KiB at once;
+ * or use gpu_memory_splice_async().
+ *
  * The asynchronous functions of #GInputStream never block the main loop. #GpuInputStream implements
  * #GSeekable; positions are relative to the begin of the range. A stream is used by one thread at a
  * time. If a copy fails, the read fails with its error and does not change the position, so that

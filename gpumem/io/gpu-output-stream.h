@@ -20,5 +20,20 @@ GOutputStream *gpu_output_stream_new (GpuMemory  *memory,
                                    gsize       offset,
                                    gsize       size,
                                    GError    **error);
+GPU_AVAILABLE_IN_0_1
+void           gpu_memory_splice_async  (GpuMemory           *memory,
+                                         GpuStream           *stream,
+                                         gsize                offset,
+                                         gsize                size,
+                                         gboolean             send,
+                                         GIOStream          **connections,
+                                         guint                n_connections,
+                                         GCancellable        *cancellable,
+                                         GAsyncReadyCallback  callback,
+                                         gpointer             user_data);
+GPU_AVAILABLE_IN_0_1
+gboolean       gpu_memory_splice_finish (GpuMemory           *memory,
+                                         GAsyncResult        *result,
+                                         GError             **error);
 
 G_END_DECLS

@@ -30,6 +30,13 @@ gboolean _gpu_stream_chunks_init     (GpuStreamChunks  *chunks,
                                       gboolean          write,
                                       const char       *function,
                                       GError          **error);
+/* Like _gpu_stream_chunks_init(), for arguments that are valid. */
+gboolean _gpu_stream_chunks_open     (GpuStreamChunks  *chunks,
+                                      GpuMemory        *memory,
+                                      GpuTimeline      *timeline,
+                                      gsize             offset,
+                                      gsize             size,
+                                      GError          **error);
 void     _gpu_stream_chunks_clear    (GpuStreamChunks  *chunks);
 /* Returns FALSE with an error if @chunks are not initialized. */
 gboolean _gpu_stream_chunks_check    (GpuStreamChunks  *chunks,

@@ -27,6 +27,17 @@ _gpu_stream_chunks_init (GpuStreamChunks  *chunks,
       || !_gpu_memory_check_host (memory, function, write, error))
     return FALSE;
 
+  return _gpu_stream_chunks_open (chunks, memory, timeline, offset, size, error);
+}
+
+gboolean
+_gpu_stream_chunks_open (GpuStreamChunks  *chunks,
+                         GpuMemory        *memory,
+                         GpuTimeline      *timeline,
+                         gsize             offset,
+                         gsize             size,
+                         GError          **error)
+{
   chunks->chunk_size = CLAMP (size, 1, MAX_CHUNK_SIZE);
   chunks->host = gpu_host_memory_new (memory->context, GPU_HOST_MEMORY_FLAGS_NONE,
                                       chunks->chunk_size * GPU_STREAM_CHUNKS, error);

@@ -13,6 +13,7 @@ INTEGERS = {"gint": ("gint", "PyLong_FromLong"), "guint": ("guint", "PyLong_From
 FOREIGN = {"Gio.AsyncResult": ("object", "g_async_result_get_type"),
            "Gio.Cancellable": ("object", "g_cancellable_get_type"),
            "Gio.File": ("object", "g_file_get_type"),
+           "Gio.IOStream": ("object", "g_io_stream_get_type"),
            "Gio.OutputStream": ("object", "g_output_stream_get_type"),
            "Gio.UnixFDList": ("object", "g_unix_fd_list_get_type"),
            "GLib.Bytes": ("boxed", "g_bytes_get_type"),

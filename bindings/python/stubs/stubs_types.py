@@ -171,6 +171,7 @@ PARAMETERS_OF = {
     "Array.from_file.file": "_FileLike", "Array.to_file.file": "_FileLike",
     "Memory.read_file.file": "_FileLike", "Memory.write_file.file": "_FileLike",
     "Memory.read_file_async.file": "_FileLike", "Memory.write_file_async.file": "_FileLike",
+    "Memory.splice_async.connections": "Iterable[object]",
     "Mapping.__getitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.value": "SupportsIndex | _Readable",

@@ -4,7 +4,7 @@
 import contextlib
 import os
 
-from gi.repository import Gio
+from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem import is_int, run_interruptible, wait_for
@@ -150,6 +150,34 @@ class MemoryFileMethods:
                     callback),
                 self.write_file_finish, progress)
         return size
+
+    @_or_callback("Memory", "splice_async")
+    async def splice_async(self, connections, send, offset=0, size=None, stream=None) -> int:
+        """Sends size bytes of the memory, from offset on, through several connections, or receives
+        them, and returns their number. A connection is a Gio.IOStream or a connected socket of
+        Python. Each connection transfers one contiguous part of size / len(connections) bytes,
+        rounded up; the last parts may be shorter. Use neither the memory nor the connections before
+        the end. After an error, close the connections."""
+        connections = [_to_connection(connection) for connection in connections]
+        offset, _, size = _get_range(self, None, offset, 0, size)
+        await wait_for(
+            lambda cancellable, callback: Gpu.Memory.splice_async(
+                self, stream, offset, size, send, connections, cancellable, callback),
+            self.splice_finish)
+        return size
+
+
+def _to_connection(connection):
+    """Duplicates the descriptor of a socket of Python, which keeps its own."""
+    if isinstance(connection, Gio.IOStream):
+        return connection
+    fd = os.dup(connection.fileno())
+    try:
+        socket = Gio.Socket.new_from_fd(fd)
+    except GLib.Error:
+        os.close(fd)
+        raise
+    return socket.connection_factory_create_connection()
 
 
 class InputStreamMethods:
