@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Compares GpuInputStream and GpuOutputStream over a TCP connection with a plain loop of blocking
- * calls of GSocket over host memory, in a thread. A second process is the peer; it is in another
+ * Compares GpuInputStream, GpuOutputStream and gpu_memory_splice_async() over a TCP connection with
+ * a plain loop of blocking calls of GSocket over host memory, in a thread. A second process is the peer; it is in another
  * network namespace if the system permits that, and otherwise reached over loopback. In the main
  * loop of the asynchronous functions, a timer of 100 Hz measures how late it is called. The same
  * timer runs beside the plain loop, which does not use the main loop: its delay is that of the
@@ -453,6 +453,45 @@ our_fetch (Bench             *bench,
   check (g_output_stream_flush (output, NULL, &error), error);
 }
 
+static void
+on_memory_spliced (GObject      *object,
+                   GAsyncResult *result,
+                   gpointer      data)
+{
+  Bench *bench = data;
+  g_autoptr (GError) error = NULL;
+
+  check (gpu_memory_splice_finish (GPU_MEMORY (object), result, &error), error);
+  g_main_loop_quit (bench->loop);
+}
+
+static void
+splice (Bench             *bench,
+        GSocketConnection *connection,
+        gboolean           send)
+{
+  g_autoptr (GSource) timer = start_timer (bench);
+
+  gpu_memory_splice_async (GPU_MEMORY (bench->buffer), bench->stream, 0, bench->size, send,
+                           (GIOStream **) &connection, 1, NULL, on_memory_spliced, bench);
+  g_main_loop_run (bench->loop);
+  g_source_destroy (timer);
+}
+
+static void
+splice_send (Bench             *bench,
+             GSocketConnection *connection)
+{
+  splice (bench, connection, TRUE);
+}
+
+static void
+splice_fetch (Bench             *bench,
+              GSocketConnection *connection)
+{
+  splice (bench, connection, FALSE);
+}
+
 static double
 time_transfer (Bench   *bench,
                char     command,
@@ -545,6 +584,8 @@ run_bench (Bench     *bench,
           "GSocket's");
   compare (bench, "memory to socket", SEND, our_send, plain_send_all);
   compare (bench, "socket to memory", FETCH, our_fetch, plain_fetch_all);
+  compare (bench, "splice to socket", SEND, splice_send, plain_send_all);
+  compare (bench, "splice to memory", FETCH, splice_fetch, plain_fetch_all);
 
   g_free (bench->data);
   g_main_loop_unref (bench->loop);
