@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Compares GpuInputStream, GpuOutputStream and gpu_memory_splice_async() over a TCP connection with
- * a plain loop of blocking calls of GSocket over host memory, in a thread. A second process is the peer; it is in another
- * network namespace if the system permits that, and otherwise reached over loopback. In the main
- * loop of the asynchronous functions, a timer of 100 Hz measures how late it is called. The same
- * timer runs beside the plain loop, which does not use the main loop: its delay is that of the
- * system.
+ * a plain loop of blocking calls of GSocket over host memory, in a thread. A second process is the
+ * peer; it is in another network namespace if the system permits that, and otherwise reached over
+ * loopback. In the main loop of the asynchronous functions, a timer of 100 Hz measures how late it
+ * is called. The same timer runs beside the plain loop, which does not use the main loop: its delay
+ * is that of the system.
  *
  *   benchmarks/sockets [DEVICE [MIB]]
  */

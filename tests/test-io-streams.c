@@ -366,6 +366,36 @@ io_full (TestFixture *fixture)
   test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + 30, 9, 70);
 }
 
+/* A splice fills the range, fails if the source has more bytes, and closes both streams as its
+ * flags say, also after a failure. */
+static void
+io_splice (TestFixture *fixture)
+{
+  const GOutputStreamSpliceFlags close = G_OUTPUT_STREAM_SPLICE_CLOSE_SOURCE
+                                         | G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+
+  for (gsize lack = 0; lack < 2; lack++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) expected = g_bytes_new_from_bytes (bytes, 0, SIZE - lack);
+      g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE - lack + 2 * MARGIN, 9);
+      g_autoptr (GOutputStream) output = output_new (buffer, NULL, MARGIN, SIZE - lack);
+      g_autoptr (GInputStream) source = g_memory_input_stream_new_from_bytes (bytes);
+      gssize n = g_output_stream_splice (output, source, close, NULL, &error);
+
+      g_assert_cmpint (n, ==, lack == 0 ? (gssize) SIZE : -1);
+
+      if (lack == 1)
+        test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NO_SPACE, "no place");
+
+      g_assert_no_error (error);
+      g_assert_true (g_output_stream_is_closed (output));
+      g_assert_true (g_input_stream_is_closed (source));
+      check_range (buffer, expected);
+    }
+}
+
 /* The position does not change, and the memory is not used, after the release of the memory. */
 static void
 io_released (TestFixture *fixture)
@@ -495,6 +525,7 @@ main (int    argc,
   test_add ("converter", io_converter);
   test_add ("socket", io_socket);
   test_add ("full", io_full);
+  test_add ("splice", io_splice);
   test_add ("released", io_released);
   test_add ("failed", io_failed);
   test_add ("invalid", io_invalid);
