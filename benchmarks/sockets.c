@@ -34,6 +34,9 @@
 #define PEER_ADDRESS "10.77.77.2"
 #define PORT         7777
 
+/* An exit status */
+#define NO_NAMESPACES 3
+
 /* Bytes that the peer receives first */
 #define SEND   's'              /* to the peer */
 #define VERIFY 'v'              /* to the peer, which compares the bytes */
@@ -631,12 +634,13 @@ link_namespaces (pid_t pid)
   return run (add) && configure_device ("bench-here", OUR_ADDRESS);
 }
 
-int
-main (int    argc,
-      char **argv)
+/* Returns the exit status: NO_NAMESPACES if @separate is TRUE and the system does not permit it. */
+static int
+run_processes (int      argc,
+               char   **argv,
+               gboolean separate)
 {
   Bench bench = { .size = (argc > 2 ? strtoul (argv[2], NULL, 10) : 1024) * MIB };
-  gboolean separate = enter_namespace ();
   int to_peer[2], from_peer[2];
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = NULL;
@@ -648,7 +652,9 @@ main (int    argc,
   if (pid == 0)
     start_peer (to_peer[0], from_peer[1], bench.size, separate);
 
-  separate = wait_for (from_peer[0]) && link_namespaces (pid);
+  if (wait_for (from_peer[0]) != separate || (separate && !link_namespaces (pid)))
+    return NO_NAMESPACES;
+
   check (write (to_peer[1], separate ? "r" : "n", 1) == 1 && wait_for (from_peer[0]), NULL);
   bench.address = separate ? PEER_ADDRESS : "127.0.0.1";
   device = argc > 1 ? gpu_device_find (argv[1], &error) : gpu_device_get_default (&error);
@@ -661,4 +667,23 @@ main (int    argc,
   waitpid (pid, NULL, 0);
 
   return 0;
+}
+
+/* A process that has entered a namespace cannot leave it, so that another process tries. */
+int
+main (int    argc,
+      char **argv)
+{
+  pid_t pid = fork ();
+  int status = 0;
+
+  if (pid == 0)
+    return enter_namespace () ? run_processes (argc, argv, TRUE) : NO_NAMESPACES;
+
+  check (pid > 0 && waitpid (pid, &status, 0) == pid, NULL);
+
+  if (WIFEXITED (status) && WEXITSTATUS (status) == NO_NAMESPACES)
+    return run_processes (argc, argv, FALSE);
+
+  return WIFEXITED (status) ? WEXITSTATUS (status) : EXIT_FAILURE;
 }
