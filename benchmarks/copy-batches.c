@@ -137,10 +137,11 @@ main (int   argc,
   };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = gpu_device_find (argc > 1 ? argv[1] : NULL, &error);
-  g_autoptr (GpuContext) context = device != NULL ? gpu_context_new (&device, 1, &error)
-                                                         : NULL;
+  g_autoptr (GpuContext) context = NULL;
   g_autofree Bench *bench = g_new0 (Bench, 1);
 
+  if (device != NULL)
+    context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
   if (context == NULL)
     fail (error);
   bench->stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NON_BLOCKING, &error);

@@ -568,7 +568,8 @@ def test_rows(fixture):
 def test_copy_batch(fixture):
     """Tuples of the arguments of copy()."""
     stream = Gpu.Stream(fixture.context)
-    source, target = Gpu.Buffer(fixture.context, bytes(range(200))), Gpu.Buffer(fixture.context, 100)
+    source = Gpu.Buffer(fixture.context, bytes(range(200)))
+    target = Gpu.Buffer(fixture.context, 100)
     target.fill(0)
     stream.copy_batch([(target, source, 10, 0, 50), (target, source, 10, 20, 70)])
     stream.synchronize()
