@@ -1759,6 +1759,29 @@ test_pending_failure (Fixture       *fixture,
   g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
 }
 
+/* A stream that gets all the moved memory completes after the work of the first stream. So a trim
+ * that has waited for it also returns chunks whose old addresses the first stream used. */
+static void
+test_pending_trimmed (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_HOLES], *block;
+
+  take_around_holes (fixture, blocks);
+  block = take (fixture, 12 * MIB, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, >, 0);
+  give (fixture, block, fixture->a);
+  block = take (fixture, 12 * MIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).n_steals, ==, 1);
+  give (fixture, block, fixture->b);
+
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 12 * MIB);
+  g_assert_cmpuint (get_sim_stats (fixture).bytes, ==, 12 * MIB);
+
+  give_around_holes (fixture, blocks);
+}
+
 /* --- statistics ------------------------------------------------------------------------ */
 
 /* An empty pool is not fragmented, although work of one or two streams may still use its ranges,
@@ -1895,6 +1918,7 @@ add_chunks (void)
   add_pending ("repeated", test_pending_repeated);
   add_pending ("other-stream", test_pending_other);
   add_pending ("failure", test_pending_failure);
+  add_pending ("trimmed", test_pending_trimmed);
 }
 
 int

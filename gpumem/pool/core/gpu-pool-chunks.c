@@ -94,6 +94,57 @@ find_largest_stale (GpuPoolGrowth *growth,
   return best;
 }
 
+/* Returns whether a new chunk of @n granules would exceed the limit of the pool. Chunks of
+ * growth->stale that do not fit into the placement remain, so the pool may need more new chunks
+ * than move_chunks() has assumed. */
+static gboolean
+exceeds_limit (GpuPoolGrowth *growth,
+               guint32        n)
+{
+  GpuPool *pool = growth->pool;
+  guint64 limit, managed;
+
+  _gpu_pool_lock (&pool->lock);
+  limit = pool->limits.limit;
+  managed = pool->stats.managed_bytes;
+  _gpu_pool_unlock (&pool->lock);
+
+  managed += (growth->created + n) * pool->config.granularity;
+  for (guint i = 0; i < growth->moved->len; i++)
+    managed -= g_array_index (growth->moved, GpuPoolChunk, i).n * pool->config.granularity;
+
+  return limit != 0 && managed > limit;
+}
+
+/* Creates the largest chunk of at most @max granules that the growth may use. */
+static gboolean
+create_chunk (GpuPoolGrowth  *growth,
+              guint32         max,
+              GpuPoolChunk   *chunk,
+              GError        **error)
+{
+  GpuPool *pool = growth->pool;
+  gsize granularity = pool->config.granularity;
+
+  chunk->n = CLAMP (growth->largest / granularity, 1, max);
+  if (exceeds_limit (growth, chunk->n))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                   "growth by %" G_GSIZE_FORMAT " bytes would exceed the limit",
+                   chunk->n * granularity);
+      return FALSE;
+    }
+
+  chunk->handle = pool->ops.create_chunk (pool->owner, chunk->n * granularity, error);
+  if (chunk->handle == NULL)
+    return FALSE;
+
+  growth->created += chunk->n;
+  growth->n_created++;
+
+  return TRUE;
+}
+
 /* Takes the largest chunk of at most @max granules from growth->moved, or else from growth->stale.
  * If there is none, creates a chunk. */
 static gboolean
@@ -102,8 +153,6 @@ get_chunk (GpuPoolGrowth  *growth,
            GpuPoolChunk   *chunk,
            GError        **error)
 {
-  GpuPool *pool = growth->pool;
-  gsize granularity = pool->config.granularity;
   GpuPoolStale *stale;
   gint best = -1;
 
@@ -131,15 +180,7 @@ get_chunk (GpuPoolGrowth  *growth,
       return TRUE;
     }
 
-  chunk->n = CLAMP (growth->largest / granularity, 1, max);
-  chunk->handle = pool->ops.create_chunk (pool->owner, chunk->n * granularity, error);
-  if (chunk->handle == NULL)
-    return FALSE;
-
-  growth->created += chunk->n;
-  growth->n_created++;
-
-  return TRUE;
+  return create_chunk (growth, max, chunk, error);
 }
 
 static gboolean

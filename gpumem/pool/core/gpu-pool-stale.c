@@ -140,6 +140,10 @@ _gpu_pool_unmap_stale (GpuPool *pool)
   if (pool->chunks->stale->len == 0)
     return;
 
+  /* If the last use of a moved chunk has completed, on any stream, so have the uses at its old
+   * addresses, but the pool may not have polled their stream since. */
+  _gpu_pool_streams_poll (pool->streams);
+
   completed = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
   nodes = g_ptr_array_new ();
 
