@@ -131,6 +131,9 @@ gboolean   _gpu_pool_may_use       (GpuPool              *pool,
 GPtrArray *_gpu_pool_find_ranges   (GpuPool              *pool,
                                     const GpuPoolRequest *request,
                                     guint32               units);
+/* Returns whether chunks with pending uses may be moved: stale mappings must leave enough
+ * addresses. */
+gboolean   _gpu_pool_may_move_pending (GpuPool            *pool);
 /* Takes whole chunks, together at most @max granules, from free ranges whose use has completed, and
  * then from free ranges that the request, if any, may use. Returns the number of granules
  * taken. */

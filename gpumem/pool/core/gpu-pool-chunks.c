@@ -363,13 +363,15 @@ get_shortage (GpuPool              *pool,
 }
 
 /* Estimates how many mapped bytes can be moved to other addresses: the whole granules of free
- * ranges whose uses have completed or are by the stream of @request. */
+ * ranges whose uses have completed or, unless there are too many stale mappings, are by the stream
+ * of @request. */
 static guint64
 count_movable (GpuPool              *pool,
                const GpuPoolRequest *request)
 {
   guint32 granule = pool->chunks->granule;
-  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, request, granule);
+  const GpuPoolRequest *mover = _gpu_pool_may_move_pending (pool) ? request : NULL;
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, mover, granule);
   guint64 n = 0;
 
   for (guint i = 0; i < ranges->len; i++)
@@ -674,6 +676,7 @@ _gpu_pool_chunks_grow (GpuPool               *pool,
   if (node == NULL && _gpu_error_is_out_of_memory (local_error))
     {
       g_clear_error (&local_error);
+      unmap_doubles (pool);
       node = grow (pool, request, FRUGAL, &local_error);
     }
 

@@ -473,14 +473,19 @@ take_chunks_for (GpuPoolGrowth        *growth,
   return taken;
 }
 
+gboolean
+_gpu_pool_may_move_pending (GpuPool *pool)
+{
+  return pool->chunks->n_stale < pool->chunks->n_granules / MAX_STALE;
+}
+
 guint32
 _gpu_pool_take_chunks (GpuPoolGrowth *growth,
                        guint32        max)
 {
-  const GpuPoolChunks *chunks = growth->chunks;
   guint32 taken = take_chunks_for (growth, NULL, max);
 
-  if (taken < max && growth->request != NULL && chunks->n_stale < chunks->n_granules / MAX_STALE)
+  if (taken < max && growth->request != NULL && _gpu_pool_may_move_pending (growth->pool))
     taken += take_chunks_for (growth, growth->request, max - taken);
 
   return taken;
