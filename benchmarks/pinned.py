@@ -11,9 +11,9 @@ library in the previous column; for copies, the speed of gpumem divided by the o
 and figures are medians of all rounds.
 
 The second table has the largest number of bytes that each cache of page-locked memory held, divided
-by the largest number of bytes that were in use, for three sequences of 4000 random requests of 4
-KiB to 64 MiB with random lifetimes, of 1 to 2 GiB in use. The pool of gpumem is expandable if the
-device supports that for host memory; otherwise it has segments from a Gpu.HostAllocator.
+by the largest number of bytes that were in use, for three sequences of 6000 random requests of
+4 KiB to 64 MiB. The pool of gpumem is expandable if the device supports that for host memory;
+otherwise it has segments from a Gpu.HostAllocator.
 
 DEVICE defaults to the library's default device. --python runs PyTorch in another Python
 interpreter. Each library runs in a separate process, which sleeps while the others are measured."""
@@ -22,7 +22,6 @@ import argparse
 import contextlib
 import ctypes
 import gc
-import heapq
 import json
 import os
 import random
@@ -36,8 +35,8 @@ MIB = 1 << 20
 MAX_COPY = 256 * MIB
 PORTABLE = 1                           # of cuMemHostAlloc()
 TRACES = 3
-REQUESTS = 4000
-LIFETIME = 200                         # requests, on average
+REQUESTS = 6000
+LIVE = 1500 * MIB
 
 
 def find_ordinal(device_id):
@@ -194,12 +193,16 @@ def measure(library, size):
 def list_requests(seed):
     """Yields (number, size) for an allocation, and (number, None) for a free."""
     numbers = random.Random(seed)
-    ends = []                          # a heap of (time, number)
+    live, total = {}, 0
     for i in range(REQUESTS):
-        while ends and ends[0][0] <= i:
-            yield heapq.heappop(ends)[1], None
-        yield i, int(4096 * 2 ** numbers.uniform(0, 14))
-        heapq.heappush(ends, (i + 1 + numbers.expovariate(1 / LIFETIME), i))
+        if not live or total < LIVE * numbers.uniform(0.7, 1):
+            live[i] = int(4096 * 2 ** numbers.uniform(0, 14))
+            total += live[i]
+            yield i, live[i]
+        else:
+            number = numbers.choice(list(live))
+            total -= live.pop(number)
+            yield number, None
 
 
 def replay(cache, seed):

@@ -41,15 +41,15 @@ unmap (Range *range, guint which)
 }
 
 static gboolean
-reserve (Range *range, gboolean is_host, GpuContext *context, GError **error)
+reserve (Range *range, GpuContext *context, GError **error)
 {
   GpuStorage *storage;
 
   range->context = _gpu_context_get_native (context);
   range->ops = range->context->backend->virtual_memory;
-  if (!range->ops->get_granularity (range->context, is_host, &range->unit, error))
+  if (!range->ops->get_granularity (range->context, &range->unit, error))
     return FALSE;
-  range->native = range->ops->reserve (range->context, is_host, 8 * range->unit, error);
+  range->native = range->ops->reserve (range->context, 8 * range->unit, error);
   if (range->native == NULL)
     return FALSE;
   range->buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
@@ -59,10 +59,7 @@ reserve (Range *range, gboolean is_host, GpuContext *context, GError **error)
   _gpu_memory_set_storage (GPU_MEMORY (range->buffer), storage);
   for (guint i = 0; i < N_CHUNKS; i++)
     {
-      range->chunks[i] = is_host ? _gpu_virtual_create_host_chunk (range->context, range->unit,
-                                                                   error)
-                                 : _gpu_virtual_create_chunk (range->context, range->unit, NULL,
-                                                              error);
+      range->chunks[i] = _gpu_virtual_create_chunk (range->context, range->unit, NULL, error);
       if (range->chunks[i] == NULL)
         return FALSE;
     }
@@ -80,10 +77,7 @@ clear (Range *range)
         _gpu_virtual_destroy_chunk (range->context, range->chunks[i]);
     }
   if (range->context != NULL)
-    {
-      g_assert_cmpuint ((gsize) g_atomic_pointer_get (&range->context->allocated), ==, 0);
-      g_assert_cmpuint ((gsize) g_atomic_pointer_get (&range->context->allocated_host), ==, 0);
-    }
+    g_assert_cmpuint ((gsize) g_atomic_pointer_get (&range->context->allocated), ==, 0);
   g_clear_object (&range->buffer);
 }
 
@@ -145,29 +139,22 @@ use (Range *range, GpuContext *context, GpuContext *peer, GError **error)
 }
 
 static gboolean
-chunks (GpuContext *context, gboolean is_host, GError **error)
+virtual_memory (GpuContext *context, GError **error)
 {
   g_autoptr (GpuContext) peer = NULL;
   GError *failure = NULL;
   Range range = { 0 };
   gboolean success;
 
+  if (!_gpu_virtual_check (_gpu_context_get_native (context), FALSE, error))
+    return FALSE;
   peer = find_peer (context, &failure);
-  success = failure == NULL && reserve (&range, is_host, context, &failure)
+  success = failure == NULL && reserve (&range, context, &failure)
             && use (&range, context, peer, &failure);
   clear (&range);
   if (failure != NULL)
     g_propagate_error (error, failure);
   return success;
-}
-
-static gboolean
-virtual_memory (GpuContext *context, GError **error)
-{
-  GpuNativeContext *native = _gpu_context_get_native (context);
-
-  return _gpu_virtual_check (native, FALSE, error) && chunks (context, FALSE, error)
-         && (!native->devices[0]->has_host_chunks || chunks (context, TRUE, error));
 }
 
 int

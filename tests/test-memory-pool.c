@@ -3,8 +3,6 @@
  * freed, and is never written by its new user while work of its previous user is pending. */
 #include "config.h"
 
-#include <string.h>
-
 #include "test-pool-util.h"
 
 #define SIZE 100000
@@ -291,28 +289,21 @@ pool_snapshot (TestFixture *fixture)
   test_pool_each_kind (fixture, check_snapshot);
 }
 
-static guint64
-get_allocated (TestFixture *fixture)
-{
-  return gpu_context_get_allocated_size (fixture->context)
-         + gpu_context_get_host_allocated_size (fixture->context);
-}
-
 static void
 check_stop_holding (TestFixture *fixture, GpuMemoryPool *pool)
 {
-  guint64 before = get_allocated (fixture);
+  guint64 before = gpu_context_get_allocated_size (fixture->context);
   GpuBuffer *kept = test_pool_take (pool, SIZE, NULL);
   GpuBuffer *dropped = test_pool_take (pool, SIZE, NULL);
 
   fill (fixture->stream, kept, 3);
   g_object_unref (dropped);
   gpu_memory_pool_stop_holding (pool);
-  g_assert_cmpuint (get_allocated (fixture), >, before);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), >, before);
   assert_filled (kept, 3);
   g_object_unref (kept);
   g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
-  g_assert_cmpuint (get_allocated (fixture), ==, before);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
 
   g_object_unref (test_pool_take (pool, SIZE, NULL));
   g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
@@ -1240,48 +1231,6 @@ pool_unknown_values (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "program flags 0x40000000");
 }
 
-/* Blocks over several chunks of host memory: the host accesses them in place, copies between host
- * and device work across the chunks, and freed chunks return to the system. */
-static void
-pool_host_memory (TestFixture *fixture)
-{
-  const gsize size = (7 << 20) + 100;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GpuMemoryPool) pool = test_pool_of_host (fixture);
-  g_autoptr (GpuBuffer) small = NULL;
-  g_autoptr (GpuBuffer) large = NULL;
-  g_autoptr (GpuBuffer) target = NULL;
-  g_autoptr (GpuMapping) mapping = NULL;
-
-  if (pool == NULL)
-    {
-      g_test_skip ("no chunks of host memory");
-      return;
-    }
-
-  small = test_pool_take (pool, 1000, NULL);
-  large = test_pool_take (pool, size, NULL);
-  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), >=, size);
-  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, 0);
-  mapping = gpu_buffer_map (large, fixture->stream, GPU_MAP_FLAGS_WRITE, 0, size, NULL, &error);
-  g_assert_no_error (error);
-  g_assert_cmpuint (gpu_mapping_get_address (mapping), ==,
-                    gpu_memory_get_device_address (GPU_MEMORY (large)));
-  memset (gpu_mapping_get_data (mapping), 9, size);
-  g_clear_object (&mapping);
-  target = test_buffer_filled (fixture, size, 1);
-  copy (fixture->stream, target, large);
-  assert_filled (target, 9);
-  fill (fixture->stream, target, 4);
-  copy (fixture->stream, large, target);
-  assert_filled (large, 4);
-  gpu_memory_release (GPU_MEMORY (large));
-  gpu_memory_release (GPU_MEMORY (small));
-  test_synchronize (fixture->stream);
-  gpu_memory_pool_trim (pool, 0);
-  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
-}
-
 int
 main (int argc, char **argv)
 {
@@ -1313,6 +1262,5 @@ main (int argc, char **argv)
   test_add ("unique-sizes", pool_unique_sizes);
   test_add ("property", pool_property);
 
-  test_add ("host-memory", pool_host_memory);
   return test_run ();
 }

@@ -12,10 +12,7 @@ typedef void (*TestPoolFunc) (TestFixture *fixture, GpuMemoryPool *pool);
  * unsupported. */
 GpuMemoryPool *test_pool             (TestFixture       *fixture,
                                       GpuMemoryPoolKind  kind);
-/* Creates an expandable pool of host memory. Returns NULL if the device does not support it. */
-GpuMemoryPool *test_pool_of_host     (TestFixture       *fixture);
-/* Calls @func with a new pool of every kind that the device supports, and with one of host
- * memory. */
+/* Calls @func with a new pool of every kind that the device supports. */
 void           test_pool_each_kind   (TestFixture       *fixture,
                                       TestPoolFunc       func);
 /* @stream is nullable. */

@@ -35,8 +35,8 @@ range_init (Range *range, GpuContext *context, guint n_units)
 
   range->context = _gpu_context_get_native (context);
   range->ops = range->context->backend->virtual_memory;
-  test_assert_ok (range->ops->get_granularity (range->context, FALSE, &range->unit, &error), error);
-  range->native = range->ops->reserve (range->context, FALSE, n_units * range->unit, &error);
+  test_assert_ok (range->ops->get_granularity (range->context, &range->unit, &error), error);
+  range->native = range->ops->reserve (range->context, n_units * range->unit, &error);
   g_assert_no_error (error);
   range->buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (range->buffer),
@@ -431,7 +431,7 @@ virtual_no_memory (TestFixture *fixture)
   g_assert_null (_gpu_virtual_create_chunk (range.context, size, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, size_text, "held by the context");
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before + range.unit);
-  g_assert_null (range.ops->reserve (range.context, FALSE, G_MAXSIZE / 4 / range.unit * range.unit,
+  g_assert_null (range.ops->reserve (range.context, G_MAXSIZE / 4 / range.unit * range.unit,
                                      &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
   destroy (&range, one);

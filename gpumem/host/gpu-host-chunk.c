@@ -190,7 +190,6 @@ place (GpuHostContext  *context,
 
 GpuNativeChunk *
 _gpu_host_create_chunk (GpuNativeContext  *context,
-                        gboolean           is_host,
                         gsize              size,
                         GpuNativeBuffer   *shared,
                         GError           **error)
@@ -207,7 +206,6 @@ _gpu_host_create_chunk (GpuNativeContext  *context,
   chunk = g_new0 (GpuHostChunk, 1);
   chunk->parent.backend = &_gpu_host_backend;
   chunk->parent.size = size;
-  chunk->parent.is_host = is_host;
 
   code = place ((GpuHostContext *) context, range, chunk, &function);
 

@@ -520,8 +520,6 @@ gboolean    virtual_reaches (const Memory  *memory,
 guint       virtual_get_handle_types (const Memory *memory);
 /* Returns whether network cards can access the memory. */
 gboolean    virtual_has_rdma (const Memory *memory);
-/* Returns whether the memory is mapped memory of the host. */
-gboolean    virtual_is_host (const Memory *memory);
 gboolean    file_is_memory  (int            file);
 
 /* --- programs --------------------------------------------------------------------------------- */

@@ -9,8 +9,7 @@
 static gboolean
 is_of_host (const Memory *memory)
 {
-  return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED ||
-         virtual_is_host (memory);
+  return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
 }
 
 /* Gets the reserved range that contains mapped memory. Returns other memory unchanged. */

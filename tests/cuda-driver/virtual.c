@@ -10,18 +10,13 @@
 
 #include "driver.h"
 
-/* In the flags of a mapping: the host may access its memory. Set for memory of a device, which is
- * protected by other means. */
-#define HOST_ACCESS 1
-
 #define GRANULARITY (G_GUINT64_CONSTANT (2) << 20)
 
 /* Physical memory. Its handles and mappings hold references. */
 typedef struct
 {
   guint    refs;
-  Device  *device;              /* of memory of the host: the first device */
-  gboolean is_host;
+  Device  *device;
   guint64  size;
   guint    handle_types;
   gboolean rdma;                /* network cards can access the memory */
@@ -48,7 +43,7 @@ physical_unref (Physical *physical)
 {
   if (--physical->refs > 0)
     return;
-  if (!physical->imported && !physical->is_host)
+  if (!physical->imported)
     physical->device->used -= physical->size;
   close (physical->file);
   g_free (physical);
@@ -93,23 +88,6 @@ file_is_memory (int file)
          g_str_has_prefix (target, "/memfd:cuda-");
 }
 
-gboolean
-virtual_is_host (const Memory *memory)
-{
-  return memory->kind == MEMORY_MAPPED && ((const Physical *) memory->share)->is_host;
-}
-
-/* Finds the device at @location, or the first device if that is the only node of the host. */
-static Device *
-find_location (const CUmemLocation *location,
-               gboolean            *is_host)
-{
-  *is_host = location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
-  if (*is_host)
-    return location->id == 0 ? device_find (0) : NULL;
-  return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? device_find (location->id) : NULL;
-}
-
 static CUmemGenericAllocationHandle
 share_new (Physical *physical)
 {
@@ -135,9 +113,8 @@ ENTRY (cuMemGetAllocationGranularity,
         CUmemAllocationGranularity_flags option),
        (granularity, properties, option))
 {
-  gboolean is_host;
-
-  if (find_location (&properties->location, &is_host) == NULL)
+  if (device_find (properties->location.id) == NULL ||
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_DEVICE;
   if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
       option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
@@ -151,13 +128,12 @@ ENTRY (cuMemCreate,
         unsigned long long flags),
        (handle, size, properties, flags))
 {
-  gboolean is_host;
-  Device *device = find_location (&properties->location, &is_host);
+  Device *device = device_find (properties->location.id);
   g_autofree char *name = NULL;
   Physical *physical;
   int file;
 
-  if (device == NULL)
+  if (device == NULL || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_DEVICE;
   if (size == 0 || size % GRANULARITY != 0 || flags != 0 ||
       properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
@@ -165,7 +141,7 @@ ENTRY (cuMemCreate,
       properties->allocFlags.gpuDirectRDMACapable > 1 ||
       (properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (!is_host && size + device->used + device->pooled > config.memory)
+  if (size + device->used + device->pooled > config.memory)
     return CUDA_ERROR_OUT_OF_MEMORY;
   name = g_strdup_printf ("cuda-share-%u", device->ordinal);
   file = memfd_create (name, MFD_CLOEXEC);
@@ -178,9 +154,7 @@ ENTRY (cuMemCreate,
   physical->handle_types = properties->requestedHandleTypes;
   physical->rdma = properties->allocFlags.gpuDirectRDMACapable;
   physical->file = file;
-  physical->is_host = is_host;
-  if (!is_host)
-    device->used += size;
+  device->used += size;
   *handle = share_new (physical);
   return CUDA_SUCCESS;
 }
@@ -283,7 +257,6 @@ ENTRY (cuMemMap,
   memory->data_size = size;
   memory->share = physical_ref (share->physical);
   memory->access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  memory->flags = share->physical->is_host ? 0 : HOST_ACCESS;
   return CUDA_SUCCESS;
 }
 
@@ -346,18 +319,14 @@ set_access (Memory                *memory,
   const guint64 bit = G_GUINT64_CONSTANT (1) << access->location.id;
   int protection;
 
-  if (access->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-    memory->flags = HOST_ACCESS;
-  else if ((guint) access->location.id == memory->device->ordinal)
+  if ((guint) access->location.id == memory->device->ordinal)
     memory->access = access->flags;
   else if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
     memory->peers |= bit;
   else
     memory->peers &= ~bit;
 
-  protection = memory->flags != HOST_ACCESS
-               ? PROT_NONE
-               : memory->peers != 0 || memory->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+  protection = memory->peers != 0 || memory->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                ? PROT_READ | PROT_WRITE
                : memory->access == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
 
@@ -370,7 +339,6 @@ ENTRY (cuMemSetAccess,
        (address, size, access, n_access))
 {
   g_autoptr (GPtrArray) list = find_mappings (address, size);
-  gboolean is_host;
 
   if (list == NULL || list->len == 0 ||
       memory_find_reserved (address) != memory_find_reserved (address + size - 1))
@@ -379,8 +347,8 @@ ENTRY (cuMemSetAccess,
   if (n_access == 0)
     return CUDA_ERROR_INVALID_VALUE;
   for (gsize i = 0; i < n_access; i++)
-    if (find_location (&access[i].location, &is_host) == NULL ||
-        (is_host && !virtual_is_host (list->pdata[0])))
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        device_find (access[i].location.id) == NULL)
       return CUDA_ERROR_INVALID_VALUE;
   for (guint i = 0; i < list->len; i++)
     for (gsize j = 0; j < n_access; j++)

@@ -281,13 +281,6 @@ void        _gpu_cuda_fail_alloc   (GpuCudaContext  *context,
                                     CUresult         code,
                                     gsize            size,
                                     GError         **error);
-/* Sets an error with the requested size and the limits of the host. */
-void        _gpu_cuda_fail_locked  (const char      *function,
-                                    CUresult         code,
-                                    gsize            size,
-                                    GError         **error);
-/* Returns the NUMA node of the host that is nearest to the device. */
-int         _gpu_cuda_get_numa_node (GpuCudaContext *context);
 /* Caller has entered the context. Returns a pointer attribute of @address, or @fallback. */
 guint64     _gpu_cuda_get_pointer_attribute (CUdeviceptr address,
                                              CUpointer_attribute attribute,
@@ -302,7 +295,6 @@ typedef struct
 {
   CUdeviceptr  address;
   gsize        size;
-  gboolean     is_host;             /* the allocations are memory of the host */
   GTree       *mapped;              /* maps the offset of each allocation to its size in bytes */
   GHashTable  *exported;            /* nullable; maps offsets of exported allocations to their
                                      * descriptors */
@@ -356,21 +348,14 @@ gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     GError               **error);
 
 /* gpu-cuda-physical.c */
-typedef enum
-{
-  GPU_CUDA_PHYSICAL_DEVICE,
-  GPU_CUDA_PHYSICAL_SHAREABLE,      /* memory of the device that can be exported */
-  GPU_CUDA_PHYSICAL_HOST            /* page-locked memory of the host */
-} GpuCudaPhysicalKind;
-
 /* Caller has entered the context. */
 gboolean    _gpu_cuda_physical_get_granularity (GpuCudaContext *context,
-                                    GpuCudaPhysicalKind kind,
+                                    gboolean         shareable,
                                     gsize           *granularity,
                                     GError         **error);
 gboolean    _gpu_cuda_physical_create (GpuCudaContext *context,
                                     gsize            size,
-                                    GpuCudaPhysicalKind kind,
+                                    gboolean         shareable,
                                     CUmemGenericAllocationHandle *allocation,
                                     GError         **error);
 /* Caller has entered the context. Allocates memory that can be exported as a file descriptor. */

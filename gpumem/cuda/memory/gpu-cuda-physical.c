@@ -10,22 +10,14 @@
  * a handle type, UCX copies the buffer through the host. GPUDirect RDMA lets network cards access
  * the memory; so all memory has that property, unless the driver refuses it. */
 static CUmemAllocationProp
-get_properties (GpuCudaContext      *context,
-                GpuCudaPhysicalKind  kind)
+get_properties (GpuCudaContext *context,
+                gboolean        shareable)
 {
   CUmemAllocationProp properties = { .type = CU_MEM_ALLOCATION_TYPE_PINNED };
   const GpuCudaDevice *device = context->device;
 
-  if (kind == GPU_CUDA_PHYSICAL_HOST)
-    {
-      properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-      properties.location.id = _gpu_cuda_get_numa_node (context);
-      return properties;
-    }
-
-  properties.requestedHandleTypes = kind == GPU_CUDA_PHYSICAL_SHAREABLE
-                                    ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-                                    : CU_MEM_HANDLE_TYPE_NONE;
+  properties.requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                                              : CU_MEM_HANDLE_TYPE_NONE;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device->device;
   properties.allocFlags.gpuDirectRDMACapable = device->gpu_direct_rdma
@@ -70,12 +62,12 @@ create (GpuCudaContext                *context,
 
 gboolean
 _gpu_cuda_physical_get_granularity (GpuCudaContext  *context,
-                                    GpuCudaPhysicalKind kind,
+                                    gboolean         shareable,
                                     gsize           *granularity,
                                     GError         **error)
 {
   const CUmemAllocationGranularity_flags minimum = CU_MEM_ALLOC_GRANULARITY_MINIMUM;
-  CUmemAllocationProp properties = get_properties (context, kind);
+  CUmemAllocationProp properties = get_properties (context, shareable);
   size_t value = 0;
   CUresult code = _gpu_cuda.cuMemGetAllocationGranularity (&value, &properties, minimum);
 
@@ -93,11 +85,11 @@ _gpu_cuda_physical_get_granularity (GpuCudaContext  *context,
 gboolean
 _gpu_cuda_physical_create (GpuCudaContext                *context,
                            gsize                          size,
-                           GpuCudaPhysicalKind            kind,
+                           gboolean                       shareable,
                            CUmemGenericAllocationHandle  *allocation,
                            GError                       **error)
 {
-  CUmemAllocationProp properties = get_properties (context, kind);
+  CUmemAllocationProp properties = get_properties (context, shareable);
   CUresult code = create (context, size, &properties, allocation);
 
   if (remove_rdma (&properties, code))
@@ -111,10 +103,7 @@ _gpu_cuda_physical_create (GpuCudaContext                *context,
   if (code == CUDA_SUCCESS)
     return TRUE;
 
-  if (kind == GPU_CUDA_PHYSICAL_HOST)
-    _gpu_cuda_fail_locked ("cuMemCreate", code, size, error);
-  else
-    _gpu_cuda_fail_alloc (context, "cuMemCreate", code, size, error);
+  _gpu_cuda_fail_alloc (context, "cuMemCreate", code, size, error);
 
   return FALSE;
 }
@@ -131,13 +120,12 @@ _gpu_cuda_virtual_alloc (GpuCudaContext  *context,
   gsize whole;
 
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_VIRTUAL_MEMORY, error)
-      || !_gpu_cuda_physical_get_granularity (context, GPU_CUDA_PHYSICAL_SHAREABLE, &granularity,
-                                             error))
+      || !_gpu_cuda_physical_get_granularity (context, TRUE, &granularity, error))
     return NULL;
 
   whole = (size + granularity - 1) / granularity * granularity;
 
-  if (!_gpu_cuda_physical_create (context, whole, GPU_CUDA_PHYSICAL_SHAREABLE, &allocation, error))
+  if (!_gpu_cuda_physical_create (context, whole, TRUE, &allocation, error))
     return NULL;
 
   /* The mapping keeps the allocation alive. */
