@@ -191,6 +191,50 @@ batch_order (TestFixture *fixture)
   clear (&batch);
 }
 
+/* Copies of slices of pageable memory, which a staged copy has not filled yet when they are
+ * submitted, one by one and as a batch. */
+static void
+batch_pageable_slices (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) from = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) to = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostMemory) host = gpu_host_memory_new_aligned (fixture->context, 4096, SIZE,
+                                                                &error);
+  GpuMemory *memories[1 + 4] = { GPU_MEMORY (to), };
+  guint64 ranges[4 * 5];
+
+  g_assert_no_error (error);
+  for (guint64 i = 0; i < 4; i++)
+    {
+      memories[1 + i] = GPU_MEMORY (gpu_buffer_new_for_memory (GPU_MEMORY (host), i * SIZE / 4,
+                                                               SIZE / 4, &error));
+      g_assert_no_error (error);
+      memcpy (ranges + 5 * i, ((guint64[]) { 0, i * SIZE / 4, 1 + i, 0, SIZE / 4 }),
+              5 * sizeof *ranges);
+    }
+
+  for (guint8 round = 0; round < 40; round++)
+    {
+      g_autoptr (GBytes) expected = test_value_bytes (SIZE, round);
+
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (from), 0, SIZE, &round, 1, &error),
+                      error);
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (host), 0, GPU_MEMORY (from), 0, SIZE,
+                                       &error), error);
+      for (guint i = 0; i < 4 && round % 2 == 0; i++)
+        test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (to), i * SIZE / 4, memories[1 + i], 0,
+                                         SIZE / 4, &error), error);
+      if (round % 2 != 0)
+        test_assert_ok (gpu_stream_copy_batch (stream, memories, 5, ranges, 20, &error), error);
+      test_assert_content (to, expected);
+    }
+
+  for (guint i = 1; i < 5; i++)
+    g_object_unref (memories[i]);
+}
+
 /* The driver takes no batches in its default stream. */
 static void
 batch_default_stream (TestFixture *fixture)
@@ -318,6 +362,7 @@ main (int   argc,
   test_add ("profiling", batch_profiling);
   test_add ("order", batch_order);
   test_add ("default-stream", batch_default_stream);
+  test_add ("pageable-slices", batch_pageable_slices);
   test_add ("references", batch_references);
   test_add ("refused", batch_refused);
   test_add ("released", batch_released);

@@ -143,36 +143,61 @@ fail_overlap (const Batch  *batch,
   return FALSE;
 }
 
+static void
+add_part (const Batch *batch,
+          gsize        copy,
+          guint        which,
+          GArray      *parts)
+{
+  const guint64 *range = get_range (batch, copy);
+  const GpuStorage *storage = get_memory (batch, range, which)->storage;
+  gsize begin = storage->offset + range[which + 1];
+  const Part part = { storage->root, begin, begin + range[SIZE], copy, which == DESTINATION };
+
+  if (range[SIZE] > 0)
+    g_array_append_val (parts, part);
+}
+
+/* Lists the destinations, and the sources in memory that the batch writes, by address. */
+static GArray *
+list_parts (const Batch *batch)
+{
+  GArray *parts = g_array_sized_new (FALSE, FALSE, sizeof (Part), batch->n_copies);
+  g_autoptr (GHashTable) written = g_hash_table_new (NULL, NULL);
+  gboolean is_sorted = TRUE;
+
+  for (gsize i = 0; i < batch->n_copies; i++)
+    {
+      g_hash_table_add (written,
+                        get_memory (batch, get_range (batch, i), DESTINATION)->storage->root);
+      add_part (batch, i, DESTINATION, parts);
+    }
+  for (gsize i = 0; i < batch->n_copies; i++)
+    if (g_hash_table_contains (written,
+                               get_memory (batch, get_range (batch, i), SOURCE)->storage->root))
+      add_part (batch, i, SOURCE, parts);
+
+  for (guint i = 1; i < parts->len && is_sorted; i++)
+    is_sorted = compare_parts (&g_array_index (parts, Part, i - 1),
+                               &g_array_index (parts, Part, i)) <= 0;
+  if (!is_sorted)
+    g_array_sort (parts, compare_parts);
+
+  return parts;
+}
+
 /* Fails if a destination overlaps another destination or a source. */
 static gboolean
 check_overlaps (const Batch  *batch,
                 GError      **error)
 {
-  g_autofree Part *parts = g_new (Part, 2 * batch->n_copies);
+  g_autoptr (GArray) parts = list_parts (batch);
   const Part *last = NULL, *last_write = NULL;      /* that end last, of the same memory */
 
-  for (gsize i = 0; i < batch->n_copies; i++)
+  for (guint i = 0; i < parts->len; i++)
     {
-      const guint64 *range = get_range (batch, i);
-
-      for (guint j = 0; j < 2; j++)
-        {
-          guint which = j == 0 ? DESTINATION : SOURCE;
-          const GpuStorage *storage = get_memory (batch, range, which)->storage;
-          gsize begin = storage->offset + range[which + 1];
-
-          parts[2 * i + j] = (Part) { storage->root, begin, begin + range[SIZE], i, j == 0 };
-        }
-    }
-  qsort (parts, 2 * batch->n_copies, sizeof *parts, compare_parts);
-
-  for (gsize i = 0; i < 2 * batch->n_copies; i++)
-    {
-      const Part *part = &parts[i];
+      const Part *part = &g_array_index (parts, Part, i);
       const Part *clash = part->write ? last : last_write;
-
-      if (part->begin == part->end)
-        continue;
 
       if (clash != NULL && clash->root == part->root && clash->end > part->begin)
         return fail_overlap (batch, clash, part, error);

@@ -9,11 +9,10 @@
 
 /* The driver copies pageable host memory at once. */
 static gboolean
-is_pageable (GpuNativeBuffer *native)
+is_pageable (const GpuNativeBuffer *buffer)
 {
-  const GpuCudaBuffer *buffer = (const GpuCudaBuffer *) native;
-
-  return buffer->kind == GPU_CUDA_MEMORY_SYSTEM || buffer->kind == GPU_CUDA_MEMORY_ORDINARY;
+  return ((const GpuCudaBuffer *) buffer)->kind == GPU_CUDA_MEMORY_SYSTEM
+         || (buffer->is_host_only && !buffer->is_locked);
 }
 
 /* Caller has entered the context. The driver refuses batches in the legacy default stream, and in

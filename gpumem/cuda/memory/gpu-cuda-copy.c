@@ -12,12 +12,14 @@ get_stream (GpuNativeStream *stream)
   return ((GpuCudaStream *) stream)->stream;
 }
 
+/* A slice of pageable memory has another kind than its parent, so this function compares flags that
+ * slices inherit. */
 static gboolean
 is_used_at_once (const GpuCudaBuffer *buffer,
                  GpuNativeContext    *context)
 {
   return buffer->kind == GPU_CUDA_MEMORY_SYSTEM
-         || (buffer->kind == GPU_CUDA_MEMORY_ORDINARY
+         || (buffer->base.is_host_only && !buffer->base.is_locked
              && g_atomic_int_get (&context->stages_host_memory));
 }
 
