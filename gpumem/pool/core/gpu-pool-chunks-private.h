@@ -10,8 +10,9 @@ G_BEGIN_DECLS
 /* Maximum number of chunks moved per request: moving more takes longer than creating new memory. */
 #define GPU_POOL_MAX_MOVED 1024
 
-/* A chunk that is mapped at two places. One mapping owns the units before @cut, and the other the
- * units from @cut on. The addresses of a mapping that it does not own are a hidden node. */
+/* A chunk that is mapped at two places, besides stale mappings. One mapping owns the units before
+ * @cut, and the other the units from @cut on. The addresses of a mapping that it does not own are a
+ * hidden node. */
 typedef struct
 {
   gpointer     handle;

@@ -84,7 +84,7 @@ find_pair (GpuPoolGrowth *growth,
           j--;
         }
 
-      /* The two parts of one chunk cannot be used together: a chunk has at most two mappings. */
+      /* The two parts of one chunk cannot be used together: a chunk is split once. */
       if (head->units + (guint64) tail->units >= wanted
           && head->units + (guint64) tail->units < best
           && (j == 0 || head->units + (guint64) tail->units <= wanted + rest)
