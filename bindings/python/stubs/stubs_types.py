@@ -55,7 +55,7 @@ _Options: TypeAlias = str | Sequence[str] | None
 _Path: TypeAlias = str | os.PathLike[str]
 _FileLike: TypeAlias = File | Gio.File | _Path | bytes | int | _HasFileno
 _OneKey: TypeAlias = SupportsIndex | slice | EllipsisType | None
-_Key: TypeAlias = _OneKey | str | tuple[_OneKey, ...]
+_Key: TypeAlias = _OneKey | str | tuple[_OneKey, ...] | list[int] | _NDArray
 _Argument: TypeAlias = (Memory | Array | MemoryBlock | Sampler | tuple[Image, Sampler] | Local
                         | In | Out | InOut | complex | _Readable | _SupportsCudaArray
                         | _SupportsDLPack | None)
@@ -129,9 +129,12 @@ PARAMETERS_OF = {
     "Array.full.value": "npt.ArrayLike",
     "Array.for_memory.memory": "Memory",
     "Array.item.*index": "SupportsIndex | tuple[SupportsIndex, ...]",
+    "Array.put.rows": "Iterable[SupportsIndex]",
+    "Array.put.values": "npt.ArrayLike | Array",
     "Array.read_into.target": "_NDArray",
     "Array.reshape.*shape": "_Shape",
     "Array.split.length": "SupportsIndex",
+    "Array.take.rows": "Iterable[SupportsIndex]",
     "Array.transpose.*axes": "_Shape",
     "Array.write.data": "_ArrayLike | Array",
     "Array.zeros_like.array": "Array | _NDArray",
@@ -180,6 +183,7 @@ PARAMETERS_OF = {
     "Program.new_from_il.il": "_Readable",
     "Program.new_linked.images": "Iterable[_Readable]",
     "Sampler.*.**properties": "object",
+    "Stream.copy_batch.copies": "Iterable[tuple[object, ...]]",
     "Stream.call.*args": "object",
     "Stream.call.function": "Callable[..., _R]",
     "Svm.*.**kwargs": "SvmFlags | MemoryFlags | int",
