@@ -3,7 +3,8 @@
  * Random workloads on a pool of chunks, with the granularity of GPUs: the peak of the managed bytes
  * must not exceed the peak of the live bytes by more than 5 %, or 6 % for the further workloads of
  * the slow mode. While work is pending, the limits are 6 % and 8 %. With several streams they are
- * 25 % and 40 %, because a stream cannot use memory with pending uses of another stream.
+ * 25 % and 40 %, because a stream cannot use memory with pending uses of another stream. A pool
+ * never exceeds its limit.
  *
  * Each family of workloads imitates a kind of program, with random sizes, lifetimes, streams and
  * phases. The seed determines a workload completely, so a failure is reproduced by its test alone:
@@ -672,6 +673,63 @@ test_pending (gconstpointer data)
   run_workload (GPOINTER_TO_UINT (data), LAG);
 }
 
+/* --- limits ------------------------------------------------------------------------------ */
+
+#define N_LIMITED 3000
+
+/* Allocates and frees at random, close to the limit of the pool, while work is pending. The pool
+ * never exceeds its limit. Requests that do not fit are refused. */
+static void
+test_limit (gconstpointer data)
+{
+  guint64 limit = 9 * 1024 * (guint64) MIB;
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64, .waste = 0.01, .limit = limit };
+  Run run = { .random = g_rand_new_with_seed (GPOINTER_TO_UINT (data)), .n_streams = 2 };
+  GpuPoolStats stats;
+  guint n_refused = 0;
+
+  run.sim = sim_new (CAPACITY, UNIT * KIB, GRANULARITY, FALSE);
+  run.pool = sim_pool_new (run.sim);
+  run.tensors = tensors_new ();
+  _gpu_pool_set_limits (run.pool, &limits);
+  for (guint i = 0; i < run.n_streams; i++)
+    run.streams[i] = sim_stream_new (run.sim, any (&run, 5, 400));
+
+  for (guint i = 0; i < N_LIMITED; i++)
+    {
+      guint stream = any (&run, 0, run.n_streams - 1);
+      gsize size = size_between (&run, MIB, 700 * MIB);
+      Tensor tensor = { .stream = stream };
+
+      if (any (&run, 0, 99) < 52)
+        tensor.block = _gpu_pool_alloc (run.pool, size, 0, run.streams[stream], NULL);
+      if (tensor.block != NULL)
+        keep (&run, tensor);
+      else if (run.tensors->len > 0)
+        {
+          Tensor freed = pick (&run, any (&run, 0, run.tensors->len - 1));
+
+          _gpu_pool_release (freed.block, run.streams[freed.stream]);
+        }
+      n_refused += tensor.block == NULL;
+      sim_stream_submit (run.streams[stream]);
+
+      _gpu_pool_get_stats (run.pool, &stats);
+      g_assert_cmpuint (stats.managed_bytes, <=, limit);
+    }
+  g_assert_cmpuint (n_refused, >, 0);
+  g_assert_cmpuint (stats.n_recycled, >, 0);
+
+  for (guint i = 0; i < run.tensors->len; i++)
+    _gpu_pool_release (g_array_index (run.tensors, Tensor, i).block, NULL);
+  _gpu_pool_free (run.pool);
+  for (guint i = 0; i < run.n_streams; i++)
+    sim_stream_unref (run.streams[i]);
+  sim_free (run.sim);
+  g_array_unref (run.tensors);
+  g_rand_free (run.random);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -687,6 +745,13 @@ main (int   argc,
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_workload);
       g_test_add_data_func (pending, GUINT_TO_POINTER (i), test_pending);
+    }
+
+  for (guint i = 0; i < N_SEEDS; i++)
+    {
+      g_autofree char *path = g_strdup_printf ("/pool-workloads/limit/%u", i);
+
+      g_test_add_data_func (path, GUINT_TO_POINTER (i), test_limit);
     }
 
   return g_test_run ();
