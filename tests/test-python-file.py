@@ -193,6 +193,7 @@ def test_splice(fixture):
             buffer.splice_async([here for here, there in pairs], True),
             copy.splice_async([there for here, there in pairs], False))
         equal((sent, received), (SIZE, SIZE))
+        assert all(os.get_blocking(end.fileno()) for pair in pairs for end in pair)
         pairs[1][1].close()
         with io_error(Gio.IOErrorEnum.PARTIAL_INPUT, "connection 1, byte "):
             await buffer.splice_async([here for here, there in pairs], False)

@@ -158,12 +158,19 @@ class MemoryFileMethods:
         Python. Each connection transfers one contiguous part of size / len(connections) bytes,
         rounded up; the last parts may be shorter. Use neither the memory nor the connections before
         the end. After an error, close the connections."""
+        connections = list(connections)
+        # Gio.Socket makes a socket non-blocking, also for its duplicates.
+        blocking = [connection for connection in connections
+                    if not isinstance(connection, Gio.IOStream)
+                    and os.get_blocking(connection.fileno())]
         connections = [_to_connection(connection) for connection in connections]
         offset, _, size = _get_range(self, None, offset, 0, size)
         await wait_for(
             lambda cancellable, callback: Gpu.Memory.splice_async(
                 self, stream, offset, size, send, connections, cancellable, callback),
             self.splice_finish)
+        for connection in blocking:
+            os.set_blocking(connection.fileno(), True)
         return size
 
 
