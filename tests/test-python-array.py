@@ -561,6 +561,10 @@ def test_rows(fixture):
             array[rows] = 0
     with raises(TypeError, "truth values"):
         array[[True, False]]
+    repeated = array[0:1].broadcast_to((3, 6))
+    with raises(ValueError, "share memory"):
+        repeated[[0]] = 7
+    same(np.asarray(array), data)
     with raises(ValueError, "2 rows"):
         array[[0, 1]] = Gpu.Array.zeros(fixture.context, (3, 6), "float32")
 

@@ -5,7 +5,7 @@ import operator
 
 from ..module import get_introspection_module
 from ._gpumem import loaded_numpy
-from ._gpumem_arrays import to_range
+from ._gpumem_arrays import check_destination, to_range
 from ._gpumem_checks import describe, get_stream
 
 Gpu = get_introspection_module("Gpu")
@@ -94,6 +94,7 @@ class ArrayRowMethods:
         """Copies the rows of another array to the rows of these numbers, as array[[3, 1]] = values
         does. The other array may belong to NumPy. If a number occurs several times, the last one
         counts."""
+        check_destination(self)
         rows = _to_rows(self, rows)
         shape = (len(rows), *self.shape[1:])
         if not isinstance(values, Gpu.Array):
