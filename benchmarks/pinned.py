@@ -12,14 +12,12 @@ and figures are medians of all rounds.
 
 The second table has the largest number of bytes that each cache of page-locked memory held, divided
 by the largest number of bytes that were in use, for three sequences of 6000 random requests of
-4 KiB to 64 MiB. The pool of gpumem is expandable if the device supports that for host memory;
-otherwise it has segments from a Gpu.HostAllocator.
+4 KiB to 64 MiB. The pool of gpumem has segments from a Gpu.HostAllocator.
 
 DEVICE defaults to the library's default device. --python runs PyTorch in another Python
 interpreter. Each library runs in a separate process, which sleeps while the others are measured."""
 
 import argparse
-import contextlib
 import ctypes
 import gc
 import json
@@ -55,9 +53,9 @@ class Ours:
     def __init__(self, device, size, numa_node):
         import gi
         gi.require_version("Gpu", "1.0")
-        from gi.repository import GLib, Gpu
+        from gi.repository import Gpu
 
-        self.Gpu, self.GLib = Gpu, GLib
+        self.Gpu = Gpu
         self.context = Gpu.Context(device)
         self.stream = self.context.default_stream
         self.target = Gpu.Buffer(self.context, size)
@@ -72,9 +70,6 @@ class Ours:
 
     def new_pool(self):
         Gpu = self.Gpu
-        with contextlib.suppress(self.GLib.Error):
-            return Gpu.MemoryPool.new(self.context, Gpu.MemoryPoolKind.EXPANDABLE,
-                                      Gpu.MemoryFlags.ALLOC_HOST)
         allocator = Gpu.HostAllocator(self.context, **self.options)
         return Gpu.MemoryPool.new_for_allocator(allocator, Gpu.MemoryPoolKind.SEGMENTS, 0)
 
