@@ -405,7 +405,7 @@ submit_batch (Batch        *batch,
  *
  * The destination of a copy must not overlap the source or the destination of any copy; sources may
  * overlap. The operation holds references to the memory until it completes. All ranges are checked
- * before the first copy; if a driver refuses a copy afterwards, other copies may still be done.
+ * before the first copy; if the library or a driver refuses a copy afterwards, others may be done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element of @memories is %NULL,
  *   @n_ranges is no multiple of five, an index is not less than @n_memories, a range exceeds its

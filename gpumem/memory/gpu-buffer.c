@@ -395,11 +395,14 @@ _gpu_buffer_new (GpuContext      *context,
  * cuMemHostRegister with %GPU_MEMORY_FLAGS_ALLOC_HOST, cuMemCreate and cuMemMap with
  * %GPU_MEMORY_FLAGS_SHAREABLE). The contents are undefined. A driver may defer the allocation until
  * the first use of the buffer; gpu_stream_migrate() forces the allocation. If the driver is out of
- * memory, #GpuContext::memory-pressure is emitted. Does not block.
+ * memory, #GpuContext::memory-pressure is emitted. Only blocks with %GPU_MEMORY_FLAGS_ALLOC_HOST,
+ * while the pages are provided and locked.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY if the driver
  *   is out of memory or @size exceeds gpu_device_get_max_allocation(); %GPU_ERROR_INVALID_ARGUMENT
- *   if @size is 0 or the flags cannot be combined; %GPU_ERROR_DEVICE_LOST; or the driver's error
+ *   if @size is 0 or the flags cannot be combined; %GPU_ERROR_OUT_OF_HOST_MEMORY with
+ *   %GPU_MEMORY_FLAGS_ALLOC_HOST if the host is out of memory; %GPU_ERROR_DEVICE_LOST; or the
+ *   driver's error
  *
  * Since: 0.1
  */

@@ -153,9 +153,10 @@ gpu_host_memory_class_init (GpuHostMemoryClass *klass)
    * %GPU_NUMA_NODE_NONE, or by default %GPU_NUMA_NODE_DEVICE. If the host has several nodes and the
    * requested node is none of them, construction fails with %GPU_ERROR_INVALID_ARGUMENT. If the
    * preferred node has no free page, the kernel uses another node. The request has no effect on
-   * OpenCL, on memory of less than 2 MiB, on memory with %GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED, on
-   * memory that the library has not allocated, on a host with one node, and if the kernel does not
-   * let the process bind memory; the node in effect is then %GPU_NUMA_NODE_NONE.
+   * OpenCL; on CUDA, on memory of less than 2 MiB or with %GPU_HOST_MEMORY_FLAGS_WRITE_COMBINED; on
+   * the host back end, on memory of less than 256 KiB; on memory that the library has not
+   * allocated; on a host with one node; and if the kernel does not let the process bind memory. The
+   * node in effect is then %GPU_NUMA_NODE_NONE.
    *
    * Since: 0.1
    */
