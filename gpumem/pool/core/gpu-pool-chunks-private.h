@@ -32,8 +32,6 @@ struct _GpuPoolChunks
   GArray         *splits;           /* of GpuPoolSplit; guarded by growth_lock */
   GArray         *stale;            /* of GpuPoolStale; guarded by growth_lock */
   guint           n_stale;          /* granules of these mappings */
-  GArray         *unused;           /* of GpuPoolChunk: chunks to destroy that have stale mappings;
-                                     * guarded by growth_lock */
   GpuPoolNode    *unmapped;         /* by address, linked by free_next; guarded by `lock` */
 };
 
@@ -108,6 +106,11 @@ void       _gpu_pool_make_unmapped (GpuPool            *pool,
 
 void       _gpu_pool_destroy_chunk (GpuPool            *pool,
                                     const GpuPoolChunk *chunk);
+/* Unmaps @chunks, of GpuPoolChunk, whose addresses are @nodes, which are busy. Caller does not hold
+ * lock. */
+void       _gpu_pool_unmap_nodes   (GpuPool            *pool,
+                                    const GArray       *chunks,
+                                    GPtrArray          *nodes);
 /* Unmaps the chunks, joining adjacent ones into one call. Returns the number of calls. */
 guint      _gpu_pool_unmap_chunks  (GpuPool            *pool,
                                     const GpuPoolChunk *chunks,
@@ -170,9 +173,5 @@ void       _gpu_pool_keep_stale     (GpuPoolGrowth      *growth,
                                      gboolean            has_failed);
 /* Unmaps the stale mappings whose uses have completed. Caller does not hold lock. */
 void       _gpu_pool_unmap_stale    (GpuPool            *pool);
-/* Destroys @chunk, which has no other mappings than stale ones. If there are any, the chunk is
- * destroyed when they are unmapped. Caller does not hold lock. */
-void       _gpu_pool_drop_chunk     (GpuPool            *pool,
-                                     const GpuPoolChunk *chunk);
 
 G_END_DECLS

@@ -94,6 +94,16 @@ find_largest_stale (GpuPoolGrowth *growth,
   return best;
 }
 
+static gboolean
+fail_limit (guint64   bytes,
+            GError  **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+               "growth by %" G_GUINT64_FORMAT " bytes would exceed the limit", bytes);
+
+  return FALSE;
+}
+
 /* Returns whether a new chunk of @n granules would exceed the limit of the pool. Chunks of
  * growth->stale that do not fit into the placement remain, so the pool may need more new chunks
  * than move_chunks() has assumed. */
@@ -128,12 +138,7 @@ create_chunk (GpuPoolGrowth  *growth,
 
   chunk->n = CLAMP (growth->largest / granularity, 1, max);
   if (exceeds_limit (growth, chunk->n))
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                   "growth by %" G_GSIZE_FORMAT " bytes would exceed the limit",
-                   chunk->n * granularity);
-      return FALSE;
-    }
+    return fail_limit (chunk->n * granularity, error);
 
   chunk->handle = pool->ops.create_chunk (pool->owner, chunk->n * granularity, error);
   if (chunk->handle == NULL)
@@ -325,17 +330,23 @@ static void
 destroy_moved (GpuPoolGrowth *growth)
 {
   GpuPool *pool = growth->pool;
+  guint64 destroyed = 0;
 
   if (growth->moved->len > 0)
     _gpu_pool_unmap_stale (pool);
+
   for (guint i = 0; i < growth->moved->len; i++)
-    _gpu_pool_drop_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
+    {
+      _gpu_pool_destroy_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
+      destroyed += g_array_index (growth->moved, GpuPoolChunk, i).n;
+    }
 
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_unmaps += growth->n_unmaps;
   pool->edge_budget = MIN (pool->edge_budget + EDGES_PER_CHUNK * growth->n_created,
                            MAX_EDGE_BUDGET);
-  _gpu_pool_count_managed (pool, growth->created * (gint64) pool->config.granularity);
+  _gpu_pool_count_managed (pool, ((gint64) growth->created - destroyed)
+                                 * (gint64) pool->config.granularity);
   _gpu_pool_unlock (&pool->lock);
 }
 
@@ -405,11 +416,7 @@ move_chunks (GpuPoolGrowth           *growth,
   pool->stats.n_recycled += growth->moved->len + growth->stale->len;
 
   if (limit != 0 && pool->stats.managed_bytes + cost - moved > limit)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                   "growth by %" G_GUINT64_FORMAT " bytes would exceed the limit", cost - moved);
-      return FALSE;
-    }
+    return fail_limit (cost - moved, error);
 
   return TRUE;
 }

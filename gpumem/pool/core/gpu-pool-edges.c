@@ -371,7 +371,6 @@ _gpu_pool_reunite_chunks (GpuPool *pool)
   GArray *splits = pool->chunks->splits;
   g_autoptr (GArray) unmapped = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
   g_autoptr (GPtrArray) nodes = g_ptr_array_new ();
-  guint n_unmaps;
 
   if (splits->len == 0)
     return;
@@ -400,11 +399,5 @@ _gpu_pool_reunite_chunks (GpuPool *pool)
       }
   _gpu_pool_unlock_and_destroy (pool);
 
-  n_unmaps = _gpu_pool_unmap_chunks (pool, (const GpuPoolChunk *) unmapped->data, unmapped->len);
-
-  _gpu_pool_lock (&pool->lock);
-  pool->stats.n_unmaps += n_unmaps;
-  for (guint i = 0; i < nodes->len; i++)
-    _gpu_pool_make_unmapped (pool, g_ptr_array_index (nodes, i));
-  _gpu_pool_unlock_and_destroy (pool);
+  _gpu_pool_unmap_nodes (pool, unmapped, nodes);
 }

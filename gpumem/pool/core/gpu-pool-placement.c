@@ -88,7 +88,6 @@ _gpu_pool_chunks_new (GpuPool *pool)
   chunks->granules = g_new0 (GpuPoolGranule, chunks->n_granules);
   chunks->splits = g_array_new (FALSE, FALSE, sizeof (GpuPoolSplit));
   chunks->stale = g_array_new (FALSE, FALSE, sizeof (GpuPoolStale));
-  chunks->unused = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
   segment.size = chunks->n_granules * config->granularity;
   pool->chunks = chunks;
   pool->granule = chunks->granule;
@@ -127,6 +126,20 @@ _gpu_pool_unmap_chunks (GpuPool            *pool,
   return n_calls;
 }
 
+void
+_gpu_pool_unmap_nodes (GpuPool      *pool,
+                       const GArray *chunks,
+                       GPtrArray    *nodes)
+{
+  guint n_unmaps = _gpu_pool_unmap_chunks (pool, (const GpuPoolChunk *) chunks->data, chunks->len);
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_unmaps += n_unmaps;
+  for (guint i = 0; i < nodes->len; i++)
+    _gpu_pool_make_unmapped (pool, g_ptr_array_index (nodes, i));
+  _gpu_pool_unlock_and_destroy (pool);
+}
+
 /* Frees all chunks, including memory with pending uses. */
 void
 _gpu_pool_chunks_free (GpuPool *pool)
@@ -143,8 +156,6 @@ _gpu_pool_chunks_free (GpuPool *pool)
 
   for (guint i = 0; i < chunks->stale->len; i++)
     _gpu_pool_unmap_chunks (pool, &g_array_index (chunks->stale, GpuPoolStale, i).chunk, 1);
-  for (guint i = 0; i < chunks->unused->len; i++)
-    _gpu_pool_destroy_chunk (pool, &g_array_index (chunks->unused, GpuPoolChunk, i));
 
   for (guint i = 0; i < chunks->n_granules; i++)
     if (chunks->granules[i].handle != NULL)
@@ -155,7 +166,6 @@ _gpu_pool_chunks_free (GpuPool *pool)
         _gpu_pool_destroy_chunk (pool, &chunk);
       }
 
-  g_array_unref (chunks->unused);
   g_array_unref (chunks->stale);
   g_array_unref (chunks->splits);
   g_free (chunks->granules);

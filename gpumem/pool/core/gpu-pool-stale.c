@@ -46,61 +46,6 @@ _gpu_pool_keep_stale (GpuPoolGrowth *growth,
     }
 }
 
-/* --- destroying chunks ------------------------------------------------------------------ */
-
-static gboolean
-is_stale (GpuPool  *pool,
-          gpointer  handle)
-{
-  const GArray *list = pool->chunks->stale;
-
-  for (guint i = 0; i < list->len; i++)
-    if (g_array_index (list, GpuPoolStale, i).chunk.handle == handle)
-      return TRUE;
-
-  return FALSE;
-}
-
-static void
-destroy (GpuPool            *pool,
-         const GpuPoolChunk *chunk)
-{
-  _gpu_pool_destroy_chunk (pool, chunk);
-
-  _gpu_pool_lock (&pool->lock);
-  _gpu_pool_count_managed (pool, -(gint64) (chunk->n * pool->config.granularity));
-  _gpu_pool_unlock (&pool->lock);
-}
-
-void
-_gpu_pool_drop_chunk (GpuPool            *pool,
-                      const GpuPoolChunk *chunk)
-{
-  if (is_stale (pool, chunk->handle))
-    g_array_append_vals (pool->chunks->unused, chunk, 1);
-  else
-    destroy (pool, chunk);
-}
-
-static void
-destroy_unused (GpuPool *pool)
-{
-  GArray *unused = pool->chunks->unused;
-
-  for (guint i = unused->len; i > 0; i--)
-    {
-      GpuPoolChunk chunk = g_array_index (unused, GpuPoolChunk, i - 1);
-
-      if (!is_stale (pool, chunk.handle))
-        {
-          g_array_remove_index_fast (unused, i - 1);
-          destroy (pool, &chunk);
-        }
-    }
-}
-
-/* --- unmapping -------------------------------------------------------------------------- */
-
 /* Removes the mappings whose uses have completed from the list. Their nodes become busy. The
  * others keep their order, which is mostly that of the addresses, so that few calls unmap them. */
 static void
@@ -135,7 +80,6 @@ _gpu_pool_unmap_stale (GpuPool *pool)
 {
   g_autoptr (GArray) completed = NULL;
   g_autoptr (GPtrArray) nodes = NULL;
-  guint n_unmaps;
 
   if (pool->chunks->stale->len == 0)
     return;
@@ -152,13 +96,5 @@ _gpu_pool_unmap_stale (GpuPool *pool)
     take_completed (pool, completed, nodes);
   _gpu_pool_unlock (&pool->lock);
 
-  n_unmaps = _gpu_pool_unmap_chunks (pool, (const GpuPoolChunk *) completed->data, completed->len);
-
-  _gpu_pool_lock (&pool->lock);
-  pool->stats.n_unmaps += n_unmaps;
-  for (guint i = 0; i < nodes->len; i++)
-    _gpu_pool_make_unmapped (pool, g_ptr_array_index (nodes, i));
-  _gpu_pool_unlock_and_destroy (pool);
-
-  destroy_unused (pool);
+  _gpu_pool_unmap_nodes (pool, completed, nodes);
 }
