@@ -11,15 +11,18 @@ library in the previous column; for copies, the speed of gpumem divided by the o
 and figures are medians of all rounds.
 
 The second table has the largest number of bytes that each cache of page-locked memory held, divided
-by the largest number of bytes that were in use, for three sequences of 6000 random requests of
-4 KiB to 64 MiB. The pool of gpumem has segments from a Gpu.HostAllocator.
+by the largest number of bytes that were in use, for three sequences of 4000 random requests of 4
+KiB to 64 MiB with random lifetimes, of 1 to 2 GiB in use. The pool of gpumem is expandable if the
+device supports that for host memory; otherwise it has segments from a Gpu.HostAllocator.
 
 DEVICE defaults to the library's default device. --python runs PyTorch in another Python
 interpreter. Each library runs in a separate process, which sleeps while the others are measured."""
 
 import argparse
+import contextlib
 import ctypes
 import gc
+import heapq
 import json
 import os
 import random
@@ -33,8 +36,8 @@ MIB = 1 << 20
 MAX_COPY = 256 * MIB
 PORTABLE = 1                           # of cuMemHostAlloc()
 TRACES = 3
-REQUESTS = 6000
-LIVE = 1500 * MIB
+REQUESTS = 4000
+LIFETIME = 200                         # requests, on average
 
 
 def find_ordinal(device_id):
@@ -53,9 +56,9 @@ class Ours:
     def __init__(self, device, size, numa_node):
         import gi
         gi.require_version("Gpu", "1.0")
-        from gi.repository import Gpu
+        from gi.repository import GLib, Gpu
 
-        self.Gpu = Gpu
+        self.Gpu, self.GLib = Gpu, GLib
         self.context = Gpu.Context(device)
         self.stream = self.context.default_stream
         self.target = Gpu.Buffer(self.context, size)
@@ -70,6 +73,9 @@ class Ours:
 
     def new_pool(self):
         Gpu = self.Gpu
+        with contextlib.suppress(self.GLib.Error):
+            return Gpu.MemoryPool.new(self.context, Gpu.MemoryPoolKind.EXPANDABLE,
+                                      Gpu.MemoryFlags.ALLOC_HOST)
         allocator = Gpu.HostAllocator(self.context, **self.options)
         return Gpu.MemoryPool.new_for_allocator(allocator, Gpu.MemoryPoolKind.SEGMENTS, 0)
 
@@ -188,16 +194,12 @@ def measure(library, size):
 def list_requests(seed):
     """Yields (number, size) for an allocation, and (number, None) for a free."""
     numbers = random.Random(seed)
-    live, total = {}, 0
+    ends = []                          # a heap of (time, number)
     for i in range(REQUESTS):
-        if not live or total < LIVE * numbers.uniform(0.7, 1):
-            live[i] = int(4096 * 2 ** numbers.uniform(0, 14))
-            total += live[i]
-            yield i, live[i]
-        else:
-            number = numbers.choice(list(live))
-            total -= live.pop(number)
-            yield number, None
+        while ends and ends[0][0] <= i:
+            yield heapq.heappop(ends)[1], None
+        yield i, int(4096 * 2 ** numbers.uniform(0, 14))
+        heapq.heappush(ends, (i + 1 + numbers.expovariate(1 / LIFETIME), i))
 
 
 def replay(cache, seed):

@@ -41,15 +41,15 @@ unmap (Range *range, guint which)
 }
 
 static gboolean
-reserve (Range *range, GpuContext *context, GError **error)
+reserve (Range *range, gboolean is_host, GpuContext *context, GError **error)
 {
   GpuStorage *storage;
 
   range->context = _gpu_context_get_native (context);
   range->ops = range->context->backend->virtual_memory;
-  if (!range->ops->get_granularity (range->context, &range->unit, error))
+  if (!range->ops->get_granularity (range->context, is_host, &range->unit, error))
     return FALSE;
-  range->native = range->ops->reserve (range->context, 8 * range->unit, error);
+  range->native = range->ops->reserve (range->context, is_host, 8 * range->unit, error);
   if (range->native == NULL)
     return FALSE;
   range->buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
@@ -59,7 +59,10 @@ reserve (Range *range, GpuContext *context, GError **error)
   _gpu_memory_set_storage (GPU_MEMORY (range->buffer), storage);
   for (guint i = 0; i < N_CHUNKS; i++)
     {
-      range->chunks[i] = _gpu_virtual_create_chunk (range->context, range->unit, NULL, error);
+      range->chunks[i] = is_host ? _gpu_virtual_create_host_chunk (range->context, range->unit,
+                                                                   error)
+                                 : _gpu_virtual_create_chunk (range->context, range->unit, NULL,
+                                                              error);
       if (range->chunks[i] == NULL)
         return FALSE;
     }
@@ -77,7 +80,10 @@ clear (Range *range)
         _gpu_virtual_destroy_chunk (range->context, range->chunks[i]);
     }
   if (range->context != NULL)
-    g_assert_cmpuint ((gsize) g_atomic_pointer_get (&range->context->allocated), ==, 0);
+    {
+      g_assert_cmpuint ((gsize) g_atomic_pointer_get (&range->context->allocated), ==, 0);
+      g_assert_cmpuint ((gsize) g_atomic_pointer_get (&range->context->allocated_host), ==, 0);
+    }
   g_clear_object (&range->buffer);
 }
 
@@ -100,6 +106,20 @@ check (Range *range, guint which, guint8 value, GError **error)
     return FALSE;
   fault_check (g_bytes_get_data (content, NULL), value, 4096, "a piece that was moved");
   return TRUE;
+}
+
+/* Copies rows that are in different chunks. Blocks, also on failure, until no copy is pending. */
+static gboolean
+copy_rows (Range *range, GpuStream *stream, GError **error)
+{
+  const gsize start = range->places[0] * range->unit;
+  const GpuLayout from = { .x = start, .row_pitch = range->unit };
+  const GpuLayout to = { .x = start + range->unit / 2, .row_pitch = range->unit };
+  const GpuExtent extent = { 4096, 2, 1 };
+  gboolean success = gpu_stream_copy_region (stream, GPU_MEMORY (range->buffer), &to,
+                                             GPU_MEMORY (range->buffer), &from, &extent, error);
+
+  return gpu_stream_synchronize (stream, NULL, success ? error : NULL) && success;
 }
 
 static gboolean
@@ -127,11 +147,17 @@ find_peer (GpuContext *context, GError **error)
 static gboolean
 use (Range *range, GpuContext *context, GpuContext *peer, GError **error)
 {
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+
+  if (stream == NULL)
+    return FALSE;
   if (!map (range, 0, N_CHUNKS, 1, error))
     return FALSE;
   for (guint i = 0; i < N_CHUNKS; i++)
     if (!fill (range, i, i + 1, error))
       return FALSE;
+  if (!copy_rows (range, stream, error))
+    return FALSE;
   if (peer == NULL)
     return move (range, error);
   return gpu_context_enable_peer_access (peer, context, error) && move (range, error)
@@ -139,22 +165,29 @@ use (Range *range, GpuContext *context, GpuContext *peer, GError **error)
 }
 
 static gboolean
-virtual_memory (GpuContext *context, GError **error)
+chunks (GpuContext *context, gboolean is_host, GError **error)
 {
   g_autoptr (GpuContext) peer = NULL;
   GError *failure = NULL;
   Range range = { 0 };
   gboolean success;
 
-  if (!_gpu_virtual_check (_gpu_context_get_native (context), FALSE, error))
-    return FALSE;
   peer = find_peer (context, &failure);
-  success = failure == NULL && reserve (&range, context, &failure)
+  success = failure == NULL && reserve (&range, is_host, context, &failure)
             && use (&range, context, peer, &failure);
   clear (&range);
   if (failure != NULL)
     g_propagate_error (error, failure);
   return success;
+}
+
+static gboolean
+virtual_memory (GpuContext *context, GError **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+
+  return _gpu_virtual_check (native, FALSE, error) && chunks (context, FALSE, error)
+         && (!native->devices[0]->has_host_chunks || chunks (context, TRUE, error));
 }
 
 int

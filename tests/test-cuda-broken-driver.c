@@ -3,6 +3,8 @@
  * because a process lists the devices only once. */
 #include "config.h"
 
+#include <sys/resource.h>
+
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 #include "gpumem/cuda/core/gpu-cuda.h"
 #include "test-util.h"
@@ -196,6 +198,44 @@ driver_child_ipc (void)
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cuda:0");
 }
 
+/* Each kind of page-locked memory beyond the limit of the process fails with advice. Memory within
+ * the limit can be allocated afterwards. */
+static void
+driver_child_lock_limit (void)
+{
+  const gsize size = 8 << 20;
+  const struct rlimit limit = { 4 << 20, 4 << 20 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find ("cuda:0", &error);
+  g_autoptr (GpuContext) context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
+  g_autoptr (GBytes) bytes = g_bytes_new_take (g_malloc0 (size), size);
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  g_assert_no_error (error);
+  g_assert_cmpint (setrlimit (RLIMIT_MEMLOCK, &limit), ==, 0);
+  g_assert_null (gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, size, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_memory_new", "8388608",
+                         "limit of locked memory is 4194304 bytes", "ulimit -l");
+  g_assert_null (gpu_host_memory_new_registered (context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
+                                                 &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_memory_new_registered",
+                         "8388608", "4194304 bytes", "ulimit -l");
+  g_assert_null (gpu_buffer_new (context, GPU_MEMORY_FLAGS_ALLOC_HOST, size, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_buffer_new", "8388608",
+                         "4194304 bytes", "ulimit -l");
+
+  pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_EXPANDABLE, GPU_MEMORY_FLAGS_ALLOC_HOST,
+                              &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, size, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "8388608", "4194304 bytes",
+                         "ulimit -l");
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (context), ==, 0);
+  memory = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, 4 << 20, &error);
+  g_assert_no_error (error);
+}
+
 /* The library refuses peer access by a device whose number in the driver is GPU_CUDA_MAX_PEERS or
  * greater. */
 static void
@@ -274,6 +314,13 @@ load_usable_drivers (void)
   run_child ("/cuda-broken-driver/subprocess/many-devices", "devices=65,memory=1M", "");
 }
 
+static void
+load_lock_limit (void)
+{
+  if (has_stand_in ())
+    run_child ("/cuda-broken-driver/subprocess/lock-limit", "memlock=yes", "");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -282,6 +329,7 @@ main (int argc, char **argv)
   test_add_plain ("bad-devices", load_bad_devices);
   test_add_plain ("usable-drivers", load_usable_drivers);
   test_add_plain ("broken-nvrtc", load_broken_nvrtc);
+  test_add_plain ("lock-limit", load_lock_limit);
   test_add_plain ("subprocess/driver", driver_child);
   test_add_plain ("subprocess/device", driver_child_device);
   test_add_plain ("subprocess/retry", driver_child_retry);
@@ -290,5 +338,6 @@ main (int argc, char **argv)
   test_add_plain ("subprocess/ipc", driver_child_ipc);
   test_add_plain ("subprocess/many-devices", driver_child_many_devices);
   test_add_plain ("subprocess/nvrtc", driver_child_nvrtc);
+  test_add_plain ("subprocess/lock-limit", driver_child_lock_limit);
   return test_run ();
 }

@@ -806,6 +806,32 @@ memory_rdma_refused (TestFixture *fixture)
   g_atomic_int_set (&context->device->refuses_rdma, FALSE);
 }
 
+static CUresult CUDAAPI
+refuse_host (CUmemGenericAllocationHandle *handle G_GNUC_UNUSED, size_t size G_GNUC_UNUSED,
+             const CUmemAllocationProp *properties G_GNUC_UNUSED,
+             unsigned long long flags G_GNUC_UNUSED)
+{
+  return CUDA_ERROR_NOT_PERMITTED;
+}
+
+/* In a container, the driver may refuse chunks of host memory although the device supports them. */
+static void
+memory_host_chunks_refused (TestFixture *fixture)
+{
+  __typeof__ (_gpu_cuda.cuMemCreate) create = _gpu_cuda.cuMemCreate;
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *pool;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  _gpu_cuda.cuMemCreate = refuse_host;
+  pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE,
+                              GPU_MEMORY_FLAGS_ALLOC_HOST, &error);
+  _gpu_cuda.cuMemCreate = create;
+  g_assert_null (pool);
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_memory_pool_new");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -823,6 +849,7 @@ main (int argc, char **argv)
   test_add ("pool-skips-pending-streams", memory_pool_skips_pending_streams);
   test_add ("registered-forked", memory_registered_forked);
   test_add ("imported-forked", memory_imported_forked);
+  test_add ("host-chunks-refused", memory_host_chunks_refused);
   test_add ("pooled-no-descriptor", memory_pooled_no_descriptor);
   test_add ("pool-exports", memory_pool_exports);
   test_add ("rdma-refused", memory_rdma_refused);

@@ -3,6 +3,8 @@
  * freed, and is never written by its new user while work of its previous user is pending. */
 #include "config.h"
 
+#include <string.h>
+
 #include "test-pool-util.h"
 
 #define SIZE 100000
@@ -289,21 +291,28 @@ pool_snapshot (TestFixture *fixture)
   test_pool_each_kind (fixture, check_snapshot);
 }
 
+static guint64
+get_allocated (TestFixture *fixture)
+{
+  return gpu_context_get_allocated_size (fixture->context)
+         + gpu_context_get_host_allocated_size (fixture->context);
+}
+
 static void
 check_stop_holding (TestFixture *fixture, GpuMemoryPool *pool)
 {
-  guint64 before = gpu_context_get_allocated_size (fixture->context);
+  guint64 before = get_allocated (fixture);
   GpuBuffer *kept = test_pool_take (pool, SIZE, NULL);
   GpuBuffer *dropped = test_pool_take (pool, SIZE, NULL);
 
   fill (fixture->stream, kept, 3);
   g_object_unref (dropped);
   gpu_memory_pool_stop_holding (pool);
-  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), >, before);
+  g_assert_cmpuint (get_allocated (fixture), >, before);
   assert_filled (kept, 3);
   g_object_unref (kept);
   g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
-  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
+  g_assert_cmpuint (get_allocated (fixture), ==, before);
 
   g_object_unref (test_pool_take (pool, SIZE, NULL));
   g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
@@ -1231,6 +1240,182 @@ pool_unknown_values (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "program flags 0x40000000");
 }
 
+/* @pool allocates page-locked memory of the host: the host accesses it in place, it can be filled
+ * and copied, and freed memory returns to the system. */
+static void
+check_host_memory (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  const gsize size = (7 << 20) + 100;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) small = test_pool_take (pool, 1000, NULL);
+  g_autoptr (GpuBuffer) large = test_pool_take (pool, size, NULL);
+  g_autoptr (GpuBuffer) target = test_buffer_filled (fixture, size, 1);
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), >=, size);
+  mapping = gpu_buffer_map (large, fixture->stream, GPU_MAP_FLAGS_WRITE, 0, size, NULL, &error);
+  g_assert_no_error (error);
+  memset (gpu_mapping_get_data (mapping), 9, size);
+  g_clear_object (&mapping);
+  copy (fixture->stream, target, large);
+  assert_filled (target, 9);
+  fill (fixture->stream, target, 4);
+  copy (fixture->stream, large, target);
+  assert_filled (large, 4);
+  fill (fixture->stream, large, 6);
+  assert_filled (large, 6);
+  gpu_memory_release (GPU_MEMORY (large));
+  gpu_memory_release (GPU_MEMORY (small));
+  test_synchronize (fixture->stream);
+  gpu_memory_pool_trim (pool, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
+}
+
+static void
+trim (GpuMemoryPool *pool)
+{
+  gpu_memory_pool_trim (pool, 0);
+}
+
+/* If the host lacks memory for another object, a handler of ::memory-pressure can return the free
+ * memory of the pool to the system. */
+static void
+check_host_pressure (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  gulong handler = g_signal_connect_swapped (fixture->context, "memory-pressure",
+                                             G_CALLBACK (trim), pool);
+
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), >=, SIZE);
+  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE,
+                                      G_MAXSSIZE / 2, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_memory_new");
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
+  g_signal_handler_disconnect (fixture->context, handler);
+}
+
+static void
+pool_host_memory (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = test_pool_of_host (fixture);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  if (pool == NULL)
+    {
+      g_test_skip ("no chunks of host memory");
+      return;
+    }
+
+  buffer = test_pool_take (pool, SIZE, NULL);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, 0);
+  mapping = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_mapping_get_address (mapping), ==,
+                    gpu_memory_get_device_address (GPU_MEMORY (buffer)));
+  g_clear_object (&mapping);
+  g_clear_object (&buffer);
+  check_host_memory (fixture, pool);
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
+  check_host_pressure (fixture, pool);
+}
+
+/* Segments of page-locked memory, also on devices without chunks of host memory. */
+static void
+pool_host_segments (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_SEGMENTS,
+                                                        GPU_MEMORY_FLAGS_ALLOC_HOST, &error);
+
+  g_assert_no_error (error);
+  check_host_memory (fixture, pool);
+}
+
+static void
+assert_rows (GpuBuffer *buffer, const GpuLayout *layout, const GpuExtent *extent, guint8 inside,
+             guint8 outside)
+{
+  g_autoptr (GBytes) content = test_content (buffer);
+  const guint8 *data = g_bytes_get_data (content, NULL);
+
+  for (gsize i = 0; i < g_bytes_get_size (content); i++)
+    {
+      gsize at = i % layout->row_pitch;
+
+      g_assert_cmpuint (data[i], ==, at >= layout->x && at < layout->x + extent->width ? inside
+                                                                                       : outside);
+    }
+}
+
+/* Rows in several chunks of host memory: they are filled, and copied in both directions. */
+static void
+pool_host_rows (TestFixture *fixture)
+{
+  const GpuLayout layout = { .x = 100, .row_pitch = 4096 };
+  const GpuExtent extent = { 3000, 2048, 1 };
+  const guint8 five = 5;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = test_pool_of_host (fixture);
+  g_autoptr (GpuBuffer) rows = NULL;
+  g_autoptr (GpuBuffer) target = NULL;
+
+  if (pool == NULL)
+    {
+      g_test_skip ("no chunks of host memory");
+      return;
+    }
+
+  rows = test_pool_take (pool, layout.row_pitch * extent.height, NULL);
+  target = test_buffer_filled (fixture, layout.row_pitch * extent.height, 1);
+  fill (fixture->stream, rows, 2);
+  test_assert_ok (gpu_stream_fill_region (fixture->stream, GPU_MEMORY (rows), &layout, &extent,
+                                          &five, 1, &error), error);
+  assert_rows (rows, &layout, &extent, 5, 2);
+  test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (target), &layout,
+                                          GPU_MEMORY (rows), &layout, &extent, &error), error);
+  assert_rows (target, &layout, &extent, 5, 1);
+  fill (fixture->stream, target, 7);
+  test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (rows), &layout,
+                                          GPU_MEMORY (target), &layout, &extent, &error), error);
+  assert_rows (rows, &layout, &extent, 7, 2);
+}
+
+/* Copies of an image from and to several chunks of host memory. */
+static void
+pool_host_image (TestFixture *fixture)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
+  const GpuLayout layout = { .x = 400, .row_pitch = 4096 };
+  const GpuLayout origin = { 0 };
+  const GpuExtent extent = { 512, 2048, 1 };
+  const GpuExtent bytes = { 4 * 512, 2048, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = test_pool_of_host (fixture);
+  g_autoptr (GpuBuffer) rows = NULL;
+  g_autoptr (GpuImage) image = NULL;
+
+  if (pool == NULL || !test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    {
+      g_test_skip ("no chunks of host memory, or no images");
+      return;
+    }
+
+  rows = test_pool_take (pool, layout.row_pitch * extent.height, NULL);
+  image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &format,
+                         GPU_IMAGE_TYPE_IMAGE_2D, &extent, &error);
+  g_assert_no_error (error);
+  fill (fixture->stream, rows, 3);
+  test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (image), &origin,
+                                          GPU_MEMORY (rows), &layout, &extent, &error), error);
+  fill (fixture->stream, rows, 8);
+  test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (rows), &layout,
+                                          GPU_MEMORY (image), &origin, &extent, &error), error);
+  assert_rows (rows, &layout, &bytes, 3, 8);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -1262,5 +1447,9 @@ main (int argc, char **argv)
   test_add ("unique-sizes", pool_unique_sizes);
   test_add ("property", pool_property);
 
+  test_add ("host-memory", pool_host_memory);
+  test_add ("host-segments", pool_host_segments);
+  test_add ("host-rows", pool_host_rows);
+  test_add ("host-image", pool_host_image);
   return test_run ();
 }

@@ -21,9 +21,24 @@ test_pool (TestFixture *fixture, GpuMemoryPoolKind kind)
   return pool;
 }
 
+GpuMemoryPool *
+test_pool_of_host (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_EXPANDABLE,
+                                             GPU_MEMORY_FLAGS_ALLOC_HOST, &error);
+
+  if (pool == NULL)
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_memory_pool_new",
+                           "use another kind");
+  return pool;
+}
+
 void
 test_pool_each_kind (TestFixture *fixture, TestPoolFunc func)
 {
+  g_autoptr (GpuMemoryPool) of_host = test_pool_of_host (fixture);
+
   for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
     {
       g_autoptr (GpuMemoryPool) pool = test_pool (fixture, kind);
@@ -31,6 +46,9 @@ test_pool_each_kind (TestFixture *fixture, TestPoolFunc func)
       if (pool != NULL)
         func (fixture, pool);
     }
+
+  if (of_host != NULL)
+    func (fixture, of_host);
 }
 
 GpuBuffer *

@@ -12,7 +12,10 @@ typedef void (*TestPoolFunc) (TestFixture *fixture, GpuMemoryPool *pool);
  * unsupported. */
 GpuMemoryPool *test_pool             (TestFixture       *fixture,
                                       GpuMemoryPoolKind  kind);
-/* Calls @func with a new pool of every kind that the device supports. */
+/* Creates an expandable pool of host memory. Returns NULL if the device does not support it. */
+GpuMemoryPool *test_pool_of_host     (TestFixture       *fixture);
+/* Calls @func with a new pool of every kind that the device supports, and with one of host
+ * memory. */
 void           test_pool_each_kind   (TestFixture       *fixture,
                                       TestPoolFunc       func);
 /* @stream is nullable. */

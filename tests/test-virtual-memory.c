@@ -9,6 +9,7 @@
 #include <gio/gunixfdlist.h>
 
 #include "cuda-driver/cuda-driver.h"
+#include "gpumem/base/gpu-memory-limits-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/memory/gpu-virtual-memory-private.h"
@@ -35,8 +36,8 @@ range_init (Range *range, GpuContext *context, guint n_units)
 
   range->context = _gpu_context_get_native (context);
   range->ops = range->context->backend->virtual_memory;
-  test_assert_ok (range->ops->get_granularity (range->context, &range->unit, &error), error);
-  range->native = range->ops->reserve (range->context, n_units * range->unit, &error);
+  test_assert_ok (range->ops->get_granularity (range->context, FALSE, &range->unit, &error), error);
+  range->native = range->ops->reserve (range->context, FALSE, n_units * range->unit, &error);
   g_assert_no_error (error);
   range->buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (range->buffer),
@@ -431,10 +432,40 @@ virtual_no_memory (TestFixture *fixture)
   g_assert_null (_gpu_virtual_create_chunk (range.context, size, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, size_text, "held by the context");
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before + range.unit);
-  g_assert_null (range.ops->reserve (range.context, G_MAXSIZE / 4 / range.unit * range.unit,
+  g_assert_null (range.ops->reserve (range.context, FALSE, G_MAXSIZE / 4 / range.unit * range.unit,
                                      &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
   destroy (&range, one);
+}
+
+/* The host must have the memory of a chunk: if it lacks free memory, the kernel would end processes
+ * while the driver locks the pages. */
+static void
+virtual_no_host_memory (TestFixture *fixture)
+{
+  GpuNativeContext *native = _gpu_context_get_native (fixture->context);
+  g_autoptr (GError) error = NULL;
+  g_autofree char *size_text = NULL;
+  GpuMemoryLimits limits;
+  gsize unit = 0;
+  gsize size;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  if (!native->devices[0]->has_host_chunks)
+    {
+      g_test_skip ("no chunks of host memory");
+      return;
+    }
+  test_assert_ok (native->backend->virtual_memory->get_granularity (native, TRUE, &unit, &error),
+                  error);
+  _gpu_memory_limits_read ("", &limits);
+  size = (limits.total_size / unit + 1) * unit;
+  size_text = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes of page-locked memory", size);
+  g_assert_null (_gpu_virtual_create_host_chunk (native, size, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, size_text, "free of",
+                         "request less");
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
 }
 
 /* Chunks can use all memory of the device. The memory of a destroyed chunk can be allocated
@@ -908,6 +939,7 @@ main (int argc, char **argv)
   test_add ("kernel", virtual_kernel);
   test_add ("unmapped-access", virtual_unmapped_access);
   test_add ("no-memory", virtual_no_memory);
+  test_add ("no-host-memory", virtual_no_host_memory);
   test_add ("all-memory", virtual_all_memory);
   test_add ("map-fails", virtual_map_fails);
   test_add ("shared", virtual_shared);

@@ -27,6 +27,7 @@ struct _GpuNativeDevice
   GpuSvmFlags       usm_kinds;      /* the supported kinds of unified shared memory */
   gboolean          takes_addresses; /* OpenCL: pointer arguments of kernels may be addresses */
   gboolean          has_addresses;  /* OpenCL: buffers of contexts with one device have addresses */
+  gboolean          has_host_chunks; /* GpuVirtualOps can map page-locked memory of the host */
   gboolean          has_short_ids;  /* global ids wrap around at 2^32 */
   guint             row_alignment;  /* texels; alignment of the rows of images over buffers; 0 if
                                      * unknown */

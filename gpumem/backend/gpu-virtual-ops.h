@@ -12,31 +12,38 @@ struct _GpuNativeChunk
 {
   const GpuBackend *backend;
   gsize             size;           /* bytes, set by the op that created it */
+  gboolean          is_host;        /* page-locked memory of the host */
 };
 
 /* Ops that allocate address ranges and physical memory separately. All ops may be called from any
  * thread, must not wait for work, and are called only if the device has
  * GPU_CAPABILITIES_VIRTUAL_MEMORY. Sizes and offsets are multiples of the granularity; sizes are
- * not 0. */
+ * not 0. @is_host is TRUE for page-locked memory of the host, and only if
+ * GpuNativeDevice.has_host_chunks; all chunks in a range are of the same kind. */
 typedef struct
 {
   /* Gets the size of the smallest chunk, in bytes. */
   gboolean          (*get_granularity) (GpuNativeContext        *context,
+                                        gboolean                 is_host,
                                         gsize                   *granularity,
                                         GError                 **error);
   /* Reserves addresses without memory. Returns a buffer that only GpuMemoryOps.free(),
    * GpuMemoryOps.get_address() and GpuBufferOps.slice() accept. A slice can be used like any buffer
    * while physical memory is mapped to all of it. An access to an unmapped part is an error of the
-   * kernel or the program. All chunks are unmapped before the buffer is freed. Fails with
-   * GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is exhausted. */
+   * kernel or the program. All chunks are unmapped before the buffer is freed. With @is_host, sets
+   * GpuNativeMemory.host, and fails with GPU_ERROR_NOT_SUPPORTED if the driver refuses such memory
+   * to this process. Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is
+   * exhausted. */
   GpuNativeBuffer * (*reserve)         (GpuNativeContext        *context,
+                                        gboolean                 is_host,
                                         gsize                    size,
                                         GError                 **error);
   /* Allocates memory with undefined contents. If @shared is not NULL, the chunk is only mapped to
    * this range, and GpuBufferOps.export_fd() accepts slices over the chunk and over its neighbours
    * that are shareable. A descriptor gives access to no memory of other ranges. Only called with
-   * @shared if the device has GPU_CAPABILITIES_IPC_FDS. */
+   * @shared if the device has GPU_CAPABILITIES_IPC_FDS, and never with @is_host and @shared. */
   GpuNativeChunk *  (*create_chunk)    (GpuNativeContext        *context,
+                                        gboolean                 is_host,
                                         gsize                    size,
                                         GpuNativeBuffer         *shared,
                                         GError                 **error);

@@ -94,26 +94,45 @@ has_failed (Commit *commit)
 /* Compares the free memory with all that is left to commit, because other processes may have
  * allocated memory meanwhile. */
 static int
-commit_part (Commit *commit,
-             gsize   offset)
+commit_part (Commit  *commit,
+             gsize    offset,
+             guint64  free_size)
 {
   gsize rest = commit->size - offset;
+
+  return rest <= free_size ? populate (commit->data + offset, MIN (rest, commit->part_size))
+                           : ENOMEM;
+}
+
+/* Takes the next part after reading the free memory. Otherwise, other threads could meanwhile
+ * commit later parts, and memory that fits would be refused. */
+static gboolean
+take_part (Commit  *commit,
+           guint   *part,
+           guint64 *free_size)
+{
   GpuMemoryLimits limits;
 
-  _gpu_memory_limits_read ("", &limits);
+  if ((guint) g_atomic_int_get (&commit->next) >= commit->n_parts)
+    return FALSE;
 
-  return rest <= limits.free_size ? populate (commit->data + offset, MIN (rest, commit->part_size))
-                                  : ENOMEM;
+  _gpu_memory_limits_read ("", &limits);
+  *free_size = limits.free_size;
+  *part = (guint) g_atomic_int_add (&commit->next, 1);
+
+  return *part < commit->n_parts;
 }
 
 static void
 commit_parts (Commit *commit)
 {
+  guint64 free_size;
   guint part;
 
-  while ((part = (guint) g_atomic_int_add (&commit->next, 1)) < commit->n_parts)
+  while (take_part (commit, &part, &free_size))
     {
-      int code = has_failed (commit) ? 0 : commit_part (commit, part * commit->part_size);
+      int code = has_failed (commit) ? 0
+                                     : commit_part (commit, part * commit->part_size, free_size);
 
       g_mutex_lock (&commit->lock);
       commit->n_done++;

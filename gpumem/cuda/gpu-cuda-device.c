@@ -175,6 +175,11 @@ read_optional (GpuCudaDevice *device)
     _gpu_cuda_get_optional (device,
                             CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
 
+  device->base.has_host_chunks =
+    device->virtual_memory &&
+    _gpu_cuda_get_optional
+      (device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
+
   device->gpu_direct_rdma =
     _gpu_cuda_get_optional (device,
                             CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) != 0;

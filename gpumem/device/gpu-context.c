@@ -378,7 +378,7 @@ gpu_context_class_init (GpuContextClass *klass)
    * @context: the context
    * @requested: the size of the allocation that failed, in bytes
    *
-   * Emitted when the device is out of memory.
+   * Emitted when the device, or the host for page-locked memory, is out of memory.
    *
    * If the thread that created @context requested the memory, the signal is emitted at once, and
    * the allocation is tried again after the handlers have returned. If another thread requested the

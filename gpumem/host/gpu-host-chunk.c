@@ -190,6 +190,7 @@ place (GpuHostContext  *context,
 
 GpuNativeChunk *
 _gpu_host_create_chunk (GpuNativeContext  *context,
+                        gboolean           is_host,
                         gsize              size,
                         GpuNativeBuffer   *shared,
                         GError           **error)
@@ -206,6 +207,7 @@ _gpu_host_create_chunk (GpuNativeContext  *context,
   chunk = g_new0 (GpuHostChunk, 1);
   chunk->parent.backend = &_gpu_host_backend;
   chunk->parent.size = size;
+  chunk->parent.is_host = is_host;
 
   code = place ((GpuHostContext *) context, range, chunk, &function);
 

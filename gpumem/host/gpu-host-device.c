@@ -50,6 +50,7 @@ host_device_enumerate (GPtrArray  *devices,
   _gpu_host_get_memory (&free_size, &device->memory_size, NULL);
   device->max_allocation = MIN (device->memory_size, G_MAXSSIZE);
   device->base_alignment = GPU_HOST_BASE_ALIGNMENT;
+  device->has_host_chunks = TRUE;
 
   if (_gpu_host_compiler_check (NULL))
     device->capabilities |= GPU_CAPABILITIES_SOURCE;

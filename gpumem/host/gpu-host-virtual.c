@@ -13,6 +13,7 @@
 
 static gboolean
 host_virtual_get_granularity (GpuNativeContext  *context G_GNUC_UNUSED,
+                              gboolean           is_host G_GNUC_UNUSED,
                               gsize             *granularity,
                               GError           **error G_GNUC_UNUSED)
 {
@@ -24,6 +25,7 @@ host_virtual_get_granularity (GpuNativeContext  *context G_GNUC_UNUSED,
 /* Aligns the range to the granularity, like a GPU. */
 static GpuNativeBuffer *
 host_virtual_reserve (GpuNativeContext  *context,
+                      gboolean           is_host G_GNUC_UNUSED,
                       gsize              size,
                       GError           **error)
 {

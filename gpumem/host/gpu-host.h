@@ -237,6 +237,7 @@ GpuBufferCommitOp _gpu_host_buffer_commit;
 
 /* gpu-host-chunk.c */
 GpuNativeChunk *_gpu_host_create_chunk        (GpuNativeContext        *context,
+                                               gboolean                 is_host,
                                                gsize                    size,
                                                GpuNativeBuffer         *shared,
                                                GError                 **error);

@@ -383,7 +383,8 @@ initable_iface_init (GInitableIface *iface)
  * On CUDA, several threads provide the pages of memory of at least 2 MiB. That memory is aligned to
  * 2 MiB, and processes that the program forks do not have it. If it exceeds the free memory of the
  * host, the function fails instead of making the kernel end processes. #GpuHostMemory:numa-node
- * selects the NUMA node.
+ * selects the NUMA node. For many allocations of different sizes, see also #GpuMemoryPool with
+ * %GPU_MEMORY_FLAGS_ALLOC_HOST.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or flags that allocated memory cannot have,

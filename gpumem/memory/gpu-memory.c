@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/base/gpu-signal-private.h"
 #include "gpumem/device/gpu-context-private.h"
@@ -536,9 +537,8 @@ _gpu_memory_check_host (GpuMemory   *memory,
   return FALSE;
 }
 
-/* If the allocation fails for lack of memory, frees unused staging memory and tries again. If the
- * device is still out of memory, emits GpuContext::memory-pressure, whose handlers may free device
- * memory, and tries again. */
+/* If the allocation fails for lack of memory, frees unused staging memory and tries again. If that
+ * fails too, emits GpuContext::memory-pressure, whose handlers may free memory, and tries again. */
 GpuNativeMemory *
 _gpu_memory_allocate (GpuContext       *context,
                       const char       *function,
@@ -551,15 +551,14 @@ _gpu_memory_allocate (GpuContext       *context,
   g_autoptr (GError) failure = NULL;
   GpuNativeMemory *memory = func (native, data, &failure);
 
-  if (memory == NULL && (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
-                         || g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY))
+  if (memory == NULL && _gpu_error_is_out_of_memory (failure)
       && _gpu_transfer_trim (native, 0))
     {
       g_clear_error (&failure);
       memory = func (native, data, &failure);
     }
 
-  if (memory == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+  if (memory == NULL && _gpu_error_is_out_of_memory (failure)
       && _gpu_context_signal_pressure (context, size))
     {
       g_clear_error (&failure);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Wrappers of the ops of GpuVirtualOps that allocate and free physical memory. The wrappers count
- * the memory in GpuNativeContext.allocated. */
+ * the memory in GpuNativeContext.allocated or allocated_host. */
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
@@ -19,6 +19,10 @@ gboolean        _gpu_virtual_check         (GpuNativeContext  *context,
 GpuNativeChunk *_gpu_virtual_create_chunk  (GpuNativeContext  *context,
                                             gsize              size,
                                             GpuNativeBuffer   *shared,
+                                            GError           **error);
+/* Creates a chunk of page-locked memory of the host. The device has host chunks. */
+GpuNativeChunk *_gpu_virtual_create_host_chunk (GpuNativeContext *context,
+                                            gsize              size,
                                             GError           **error);
 void            _gpu_virtual_destroy_chunk (GpuNativeContext  *context,
                                             GpuNativeChunk    *chunk);

@@ -36,10 +36,24 @@ _gpu_virtual_create_chunk (GpuNativeContext  *context,
   if (!_gpu_virtual_check (context, shared != NULL, error))
     return NULL;
 
-  chunk = context->backend->virtual_memory->create_chunk (context, size, shared, error);
+  chunk = context->backend->virtual_memory->create_chunk (context, FALSE, size, shared, error);
 
   if (chunk != NULL)
     g_atomic_pointer_add (&context->allocated, (gssize) size);
+
+  return chunk;
+}
+
+GpuNativeChunk *
+_gpu_virtual_create_host_chunk (GpuNativeContext  *context,
+                                gsize              size,
+                                GError           **error)
+{
+  GpuNativeChunk *chunk = context->backend->virtual_memory->create_chunk (context, TRUE, size, NULL,
+                                                                          error);
+
+  if (chunk != NULL)
+    g_atomic_pointer_add (&context->allocated_host, (gssize) size);
 
   return chunk;
 }
@@ -48,6 +62,7 @@ void
 _gpu_virtual_destroy_chunk (GpuNativeContext *context,
                             GpuNativeChunk   *chunk)
 {
-  g_atomic_pointer_add (&context->allocated, -(gssize) chunk->size);
+  g_atomic_pointer_add (chunk->is_host ? &context->allocated_host : &context->allocated,
+                        -(gssize) chunk->size);
   context->backend->virtual_memory->destroy_chunk (context, chunk);
 }

@@ -9,6 +9,7 @@
 #include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-error-private.h"
+#include "gpumem/base/gpu-memory-limits-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -255,6 +256,12 @@ free_segment (gpointer               owner,
   g_free (data);
 }
 
+static gboolean
+is_host (GpuPoolCore *core)
+{
+  return (core->flags & GPU_MEMORY_FLAGS_ALLOC_HOST) != 0;
+}
+
 static gpointer
 create_chunk (gpointer   owner,
               gsize      size,
@@ -263,8 +270,10 @@ create_chunk (gpointer   owner,
   GpuPoolCore *core = owner;
   guint rule = _gpu_pool_relax_captures (core->context);
   gboolean shareable = (core->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0;
-  gpointer chunk = _gpu_virtual_create_chunk (core->context, size, shareable ? core->range : NULL,
-                                              error);
+  gpointer chunk = is_host (core)
+                   ? _gpu_virtual_create_host_chunk (core->context, size, error)
+                   : _gpu_virtual_create_chunk (core->context, size,
+                                                shareable ? core->range : NULL, error);
 
   _gpu_pool_restore_captures (core->context, rule);
 
@@ -432,9 +441,22 @@ static const GpuPoolOps chunk_ops = {
   .is_frozen = _gpu_pool_is_frozen
 };
 
-/* Reserves a range of addresses that is twice as large as the memory of the device: chunks can then
- * be moved to unused addresses. Reserved addresses occupy no memory. If the process is short of
- * addresses, the range is as large as the memory. */
+static guint64
+get_memory_size (GpuPoolCore *core)
+{
+  GpuMemoryLimits limits;
+
+  if (!is_host (core))
+    return core->context->devices[0]->memory_size;
+
+  _gpu_memory_limits_read ("", &limits);
+
+  return limits.total_size;
+}
+
+/* Reserves a range of addresses that is twice as large as the memory of the device or the host:
+ * chunks can then be moved to unused addresses. Reserved addresses occupy no memory. If the process
+ * is short of addresses, the range is as large as the memory. */
 static gboolean
 reserve (GpuPoolCore    *core,
          GpuPoolConfig  *config,
@@ -442,21 +464,21 @@ reserve (GpuPoolCore    *core,
 {
   GpuNativeContext *context = core->context;
   const GpuVirtualOps *ops = context->backend->virtual_memory;
-  guint64 total = context->devices[0]->memory_size;
+  guint64 total = get_memory_size (core);
   GError *failure = NULL;
 
-  if (!ops->get_granularity (context, &config->granularity, error))
+  if (!ops->get_granularity (context, is_host (core), &config->granularity, error))
     return FALSE;
 
   total = (total + config->granularity - 1) / config->granularity * config->granularity;
   config->range_size = total * 2;
-  core->range = ops->reserve (context, config->range_size, &failure);
+  core->range = ops->reserve (context, is_host (core), config->range_size, &failure);
 
   if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
     {
       g_clear_error (&failure);
       config->range_size = total;
-      core->range = ops->reserve (context, config->range_size, &failure);
+      core->range = ops->reserve (context, is_host (core), config->range_size, &failure);
     }
 
   if (core->range == NULL)

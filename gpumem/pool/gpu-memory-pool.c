@@ -21,7 +21,8 @@
 #define DEFAULT_WASTE        0.01
 
 /* The flags that an expandable pool supports. */
-#define EXPANDABLE_FLAGS     (GPU_MEMORY_FLAGS_UNTRACKED | GPU_MEMORY_FLAGS_SHAREABLE)
+#define EXPANDABLE_FLAGS \
+  (GPU_MEMORY_FLAGS_UNTRACKED | GPU_MEMORY_FLAGS_SHAREABLE | GPU_MEMORY_FLAGS_ALLOC_HOST)
 
 /**
  * GpuMemoryPool:
@@ -68,6 +69,14 @@
  * %GPU_MEMORY_POOL_SEGMENTS, whose buffers have one file descriptor each. Communication libraries
  * such as UCX also need memory of segments. Memory of an expandable pool they copy through the host
  * or, if the pool has this flag, UCX 1.22 accesses the first chunk of a buffer only.
+ *
+ * If #GpuMemoryPool:flags contains %GPU_MEMORY_FLAGS_ALLOC_HOST, the memory is page-locked memory
+ * of the host. An expandable pool of such memory returns #GpuBuffer objects that the host accesses
+ * in place when it maps them, and wastes less memory than a #GpuHostAllocator or a pool with
+ * segments. Only %GPU_MEMORY_POOL_EXPANDABLE selects it, on CUDA and on the host back end. On CUDA,
+ * it needs CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, and the creation of
+ * the pool tries to map some memory, because containers may forbid it. The memory is on the NUMA
+ * node of the device.
  *
  * A pool may be finalized while its memory is in use. The memory remains valid.
  *
@@ -666,6 +675,10 @@ check_kind (GpuMemoryPool  *pool,
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: an expandable pool allocates from the driver and cannot use an allocator; "
                  "use another kind", FUNCTION);
+  else if ((pool->flags & GPU_MEMORY_FLAGS_ALLOC_HOST) != 0 && !device->has_host_chunks)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "%s: %s does not support virtual memory management of host memory, which an "
+                 "expandable pool of host memory needs; use another kind", FUNCTION, device->id);
   else if ((pool->flags & ~EXPANDABLE_FLAGS) != 0)
     {
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, pool->flags);

@@ -124,9 +124,14 @@ ENTRY (cuMemHostAlloc, (void **data, size_t size, unsigned int flags), (data, si
   TRY (context_current (&context));
   if (data == NULL || size == 0 || (flags & ~HOST_FLAGS) != 0)
     return CUDA_ERROR_INVALID_VALUE;
+  if (!memory_lock (size))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   memory = memory_new (MEMORY_HOST, context, NULL, size);
   if (memory == NULL)
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    {
+      memory_unlock (size);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
   memory->flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;
   *data = GSIZE_TO_POINTER (memory->address);
   return CUDA_SUCCESS;
@@ -159,6 +164,8 @@ ENTRY (cuMemHostRegister, (void *data, size_t size, unsigned int flags), (data, 
     return CUDA_ERROR_INVALID_VALUE;
   if (memory_is_taken (address, size))
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (!memory_lock (size))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   memory = memory_new_at (MEMORY_REGISTERED, context, NULL, address, size);
   memory->flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;
   if ((flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0)

@@ -11,6 +11,7 @@
  *   concurrent=1         number of devices, from the first, that can use managed memory at the
  *                        same time as the host, and can access pageable memory
  *   ipc=no               no IPC handles
+ *   memlock=yes          page-locked memory is limited to RLIMIT_MEMLOCK
  *   strict=no            misuse returns an error code instead of aborting
  *   protect=no           the application may access device memory
  *   leaks=yes            leaks at exit change the exit status to 99
@@ -73,6 +74,7 @@ set_flag (const char *name,
     { "leaks", &config.leaks },
     { "peers", &config.peers },
     { "ipc", &config.ipc },
+    { "memlock", &config.memlock },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (flags); i++)

@@ -65,10 +65,17 @@ get_span (const Copy *copy,
 }
 
 static gboolean
+has_rows (const Copy *copy)
+{
+  return copy->height > 1 || copy->depth > 1 || copy->destination.array != NULL ||
+         copy->source.array != NULL;
+}
+
+static gboolean
 is_host_kind (const Memory *memory)
 {
   return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED ||
-         memory->kind == MEMORY_MANAGED;
+         memory->kind == MEMORY_MANAGED || virtual_is_host (memory);
 }
 
 /* Returns whether the first byte is in pageable host memory. Drivers treat the whole range like its
@@ -136,7 +143,8 @@ check_side (const Copy *copy,
     return misuse (CUDA_ERROR_INVALID_VALUE, "%s is NULL", what);
   if (is_ordinary (side))
     return CUDA_SUCCESS;
-  if (runs_out (copy, side))
+  if (runs_out (copy, side) ||
+      (has_rows (copy) && virtual_spans_host (side->address, get_span (copy, side))))
     return CUDA_ERROR_INVALID_VALUE;
   if (side->type == CU_MEMORYTYPE_HOST && memory != NULL && !is_host_kind (memory))
     return misuse (CUDA_ERROR_INVALID_VALUE, "%s 0x%" G_GINT64_MODIFIER
@@ -551,6 +559,8 @@ fill_submit (guint64  address,
     return misuse (CUDA_ERROR_INVALID_VALUE, "address 0x%" G_GINT64_MODIFIER "x, pitch %"
                    G_GUINT64_FORMAT ": rows of %" G_GUINT64_FORMAT " bytes by %u", address,
                    pitch, fill.width, unit);
+  if (virtual_spans_host (address, (height - 1) * pitch + fill.width))
+    return CUDA_ERROR_INVALID_VALUE;
   op = op_new (fill_run, g_memdup2 (&fill, sizeof fill), g_free);
   code = memory_check (op, stream, address, (height - 1) * pitch + fill.width, TRUE,
                        "the destination");

@@ -110,6 +110,7 @@ typedef struct
   gboolean  peers;          /* devices can access each other's memory */
   guint     concurrent;     /* number of first devices with concurrent managed access */
   gboolean  ipc;            /* IPC handles are supported */
+  gboolean  memlock;        /* page-locked memory is limited to RLIMIT_MEMLOCK */
   guint     trap;           /* index of the launch that traps, from 1 */
   char     *counts;         /* paths of files written at exit */
   char     *report;
@@ -447,6 +448,9 @@ Memory     *memory_find     (guint64        address);
 gboolean    memory_is_taken (guint64        address,
                              guint64        size);
 Memory     *memory_find_reserved (guint64  address);
+/* Counts page-locked memory. Returns FALSE if it would exceed the limit. */
+gboolean    memory_lock     (guint64        size);
+void        memory_unlock   (guint64        size);
 void        memory_add      (Memory        *memory);
 /* Returns NULL if the device is out of memory. */
 Memory     *memory_new      (MemoryKind     kind,
@@ -520,6 +524,12 @@ gboolean    virtual_reaches (const Memory  *memory,
 guint       virtual_get_handle_types (const Memory *memory);
 /* Returns whether network cards can access the memory. */
 gboolean    virtual_has_rdma (const Memory *memory);
+/* Returns whether the memory is mapped memory of the host. */
+gboolean    virtual_is_host (const Memory *memory);
+/* Returns whether the range is memory of the host in several allocations. NVIDIA's driver refuses
+ * to fill such a range. Whether it copies rows in it is not documented, so this driver does not. */
+gboolean    virtual_spans_host (guint64     address,
+                                guint64     size);
 gboolean    file_is_memory  (int            file);
 
 /* --- programs --------------------------------------------------------------------------------- */

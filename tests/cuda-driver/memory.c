@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "driver.h"
@@ -39,6 +40,7 @@ static GPtrArray *table;            /* of Memory, live and freed, sorted by addr
 static GPtrArray *reservations;
 static GQueue dead = G_QUEUE_INIT;
 static guint64 dead_size;
+static guint64 locked_size;         /* page-locked memory of the host */
 static guint64 last_id;
 static int key = -1;
 
@@ -390,6 +392,25 @@ memory_unmap (Memory *memory)
   virtual_note_unmapped (memory);
 }
 
+gboolean
+memory_lock (guint64 size)
+{
+  struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+
+  if (config.memlock)
+    getrlimit (RLIMIT_MEMLOCK, &limit);
+  if (limit.rlim_cur != RLIM_INFINITY && locked_size + size > limit.rlim_cur)
+    return FALSE;
+  locked_size += size;
+  return TRUE;
+}
+
+void
+memory_unlock (guint64 size)
+{
+  locked_size -= size;
+}
+
 /* Retains the addresses of freed memory for a while, to detect later uses. The addresses of
  * registered memory are not retained, because the application may still use them. */
 void
@@ -397,6 +418,8 @@ memory_kill (Memory *memory)
 {
   memory->freed = TRUE;
   memory_unmap (memory);
+  if (memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED)
+    memory_unlock (memory->size);
   if (memory->kind == MEMORY_REGISTERED)
     {
       forget (memory);

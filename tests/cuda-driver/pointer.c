@@ -9,7 +9,8 @@
 static gboolean
 is_of_host (const Memory *memory)
 {
-  return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
+  return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED ||
+         virtual_is_host (memory);
 }
 
 /* Gets the reserved range that contains mapped memory. Returns other memory unchanged. */

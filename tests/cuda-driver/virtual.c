@@ -10,13 +10,18 @@
 
 #include "driver.h"
 
+/* In the flags of a mapping: the host may access its memory. Set for memory of a device, which is
+ * protected by other means. */
+#define HOST_ACCESS 1
+
 #define GRANULARITY (G_GUINT64_CONSTANT (2) << 20)
 
 /* Physical memory. Its handles and mappings hold references. */
 typedef struct
 {
   guint    refs;
-  Device  *device;
+  Device  *device;              /* of memory of the host: the first device */
+  gboolean is_host;
   guint64  size;
   guint    handle_types;
   gboolean rdma;                /* network cards can access the memory */
@@ -43,7 +48,9 @@ physical_unref (Physical *physical)
 {
   if (--physical->refs > 0)
     return;
-  if (!physical->imported)
+  if (physical->is_host)
+    memory_unlock (physical->size);
+  else if (!physical->imported)
     physical->device->used -= physical->size;
   close (physical->file);
   g_free (physical);
@@ -88,6 +95,33 @@ file_is_memory (int file)
          g_str_has_prefix (target, "/memfd:cuda-");
 }
 
+gboolean
+virtual_is_host (const Memory *memory)
+{
+  return memory->kind == MEMORY_MAPPED && ((const Physical *) memory->share)->is_host;
+}
+
+gboolean
+virtual_spans_host (guint64 address,
+                    guint64 size)
+{
+  const Memory *memory = memory_find (address);
+
+  return memory != NULL && virtual_is_host (memory) &&
+         size > memory->address + memory->size - address;
+}
+
+/* Finds the device at @location, or the first device if that is the only node of the host. */
+static Device *
+find_location (const CUmemLocation *location,
+               gboolean            *is_host)
+{
+  *is_host = location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (*is_host)
+    return location->id == 0 ? device_find (0) : NULL;
+  return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? device_find (location->id) : NULL;
+}
+
 static CUmemGenericAllocationHandle
 share_new (Physical *physical)
 {
@@ -113,8 +147,9 @@ ENTRY (cuMemGetAllocationGranularity,
         CUmemAllocationGranularity_flags option),
        (granularity, properties, option))
 {
-  if (device_find (properties->location.id) == NULL ||
-      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+  gboolean is_host;
+
+  if (find_location (&properties->location, &is_host) == NULL)
     return CUDA_ERROR_INVALID_DEVICE;
   if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
       option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
@@ -128,12 +163,13 @@ ENTRY (cuMemCreate,
         unsigned long long flags),
        (handle, size, properties, flags))
 {
-  Device *device = device_find (properties->location.id);
+  gboolean is_host;
+  Device *device = find_location (&properties->location, &is_host);
   g_autofree char *name = NULL;
   Physical *physical;
   int file;
 
-  if (device == NULL || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+  if (device == NULL)
     return CUDA_ERROR_INVALID_DEVICE;
   if (size == 0 || size % GRANULARITY != 0 || flags != 0 ||
       properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
@@ -141,7 +177,7 @@ ENTRY (cuMemCreate,
       properties->allocFlags.gpuDirectRDMACapable > 1 ||
       (properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (size + device->used + device->pooled > config.memory)
+  if (is_host ? !memory_lock (size) : size + device->used + device->pooled > config.memory)
     return CUDA_ERROR_OUT_OF_MEMORY;
   name = g_strdup_printf ("cuda-share-%u", device->ordinal);
   file = memfd_create (name, MFD_CLOEXEC);
@@ -154,7 +190,9 @@ ENTRY (cuMemCreate,
   physical->handle_types = properties->requestedHandleTypes;
   physical->rdma = properties->allocFlags.gpuDirectRDMACapable;
   physical->file = file;
-  device->used += size;
+  physical->is_host = is_host;
+  if (!is_host)
+    device->used += size;
   *handle = share_new (physical);
   return CUDA_SUCCESS;
 }
@@ -257,6 +295,7 @@ ENTRY (cuMemMap,
   memory->data_size = size;
   memory->share = physical_ref (share->physical);
   memory->access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  memory->flags = share->physical->is_host ? 0 : HOST_ACCESS;
   return CUDA_SUCCESS;
 }
 
@@ -319,19 +358,27 @@ set_access (Memory                *memory,
   const guint64 bit = G_GUINT64_CONSTANT (1) << access->location.id;
   int protection;
 
-  if ((guint) access->location.id == memory->device->ordinal)
+  if (access->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+    memory->flags = HOST_ACCESS;
+  else if ((guint) access->location.id == memory->device->ordinal)
     memory->access = access->flags;
   else if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
     memory->peers |= bit;
   else
     memory->peers &= ~bit;
 
-  protection = memory->peers != 0 || memory->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+  protection = memory->flags != HOST_ACCESS
+               ? PROT_NONE
+               : memory->peers != 0 || memory->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                ? PROT_READ | PROT_WRITE
                : memory->access == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
 
-  return memory_map_file (memory->address, memory->size, ((Physical *) memory->share)->file, 0,
-                          protection);
+  if (!memory_map_file (memory->address, memory->size, ((Physical *) memory->share)->file, 0,
+                        protection))
+    return FALSE;
+  if (virtual_is_host (memory) && protection == (PROT_READ | PROT_WRITE))
+    memory_close_to_host (memory, FALSE);
+  return TRUE;
 }
 
 ENTRY (cuMemSetAccess,
@@ -339,6 +386,7 @@ ENTRY (cuMemSetAccess,
        (address, size, access, n_access))
 {
   g_autoptr (GPtrArray) list = find_mappings (address, size);
+  gboolean is_host;
 
   if (list == NULL || list->len == 0 ||
       memory_find_reserved (address) != memory_find_reserved (address + size - 1))
@@ -347,8 +395,8 @@ ENTRY (cuMemSetAccess,
   if (n_access == 0)
     return CUDA_ERROR_INVALID_VALUE;
   for (gsize i = 0; i < n_access; i++)
-    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        device_find (access[i].location.id) == NULL)
+    if (find_location (&access[i].location, &is_host) == NULL ||
+        (is_host && !virtual_is_host (list->pdata[0])))
       return CUDA_ERROR_INVALID_VALUE;
   for (guint i = 0; i < list->len; i++)
     for (gsize j = 0; j < n_access; j++)

@@ -150,6 +150,8 @@ typedef struct
                                          * managed memory, its GpuCudaManaged; for virtual memory,
                                          * its GpuCudaRange */
   gboolean         is_managed;          /* managed memory or a slice of it: mapped at its address */
+  gboolean         is_chunked;          /* memory of the host that may be several allocations: the
+                                         * driver refuses to fill such memory */
 } GpuCudaBuffer;
 
 /* The attachment of managed memory on a device that cannot access the memory concurrently with the
@@ -281,6 +283,17 @@ void        _gpu_cuda_fail_alloc   (GpuCudaContext  *context,
                                     CUresult         code,
                                     gsize            size,
                                     GError         **error);
+/* Fails with GPU_ERROR_OUT_OF_HOST_MEMORY if @size exceeds the free memory of the host: the kernel
+ * would then end processes while the driver locks the pages. */
+gboolean    _gpu_cuda_check_host_room (gsize     size,
+                                    GError         **error);
+/* Sets an error with the requested size and the limits of the host. */
+void        _gpu_cuda_fail_locked  (const char      *function,
+                                    CUresult         code,
+                                    gsize            size,
+                                    GError         **error);
+/* Returns the NUMA node of the host that is nearest to the device. */
+int         _gpu_cuda_get_numa_node (GpuCudaContext *context);
 /* Caller has entered the context. Returns a pointer attribute of @address, or @fallback. */
 guint64     _gpu_cuda_get_pointer_attribute (CUdeviceptr address,
                                              CUpointer_attribute attribute,
@@ -295,6 +308,7 @@ typedef struct
 {
   CUdeviceptr  address;
   gsize        size;
+  gboolean     is_host;             /* the allocations are memory of the host */
   GTree       *mapped;              /* maps the offset of each allocation to its size in bytes */
   GHashTable  *exported;            /* nullable; maps offsets of exported allocations to their
                                      * descriptors */
@@ -348,14 +362,21 @@ gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     GError               **error);
 
 /* gpu-cuda-physical.c */
+typedef enum
+{
+  GPU_CUDA_PHYSICAL_DEVICE,
+  GPU_CUDA_PHYSICAL_SHAREABLE,      /* memory of the device that can be exported */
+  GPU_CUDA_PHYSICAL_HOST            /* page-locked memory of the host */
+} GpuCudaPhysicalKind;
+
 /* Caller has entered the context. */
 gboolean    _gpu_cuda_physical_get_granularity (GpuCudaContext *context,
-                                    gboolean         shareable,
+                                    GpuCudaPhysicalKind kind,
                                     gsize           *granularity,
                                     GError         **error);
 gboolean    _gpu_cuda_physical_create (GpuCudaContext *context,
                                     gsize            size,
-                                    gboolean         shareable,
+                                    GpuCudaPhysicalKind kind,
                                     CUmemGenericAllocationHandle *allocation,
                                     GError         **error);
 /* Caller has entered the context. Allocates memory that can be exported as a file descriptor. */

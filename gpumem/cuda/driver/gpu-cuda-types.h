@@ -202,6 +202,7 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_MEM_LOCATION_TYPE_DEVICE, 1)                            \
   CONSTANT (CU_MEM_LOCATION_TYPE_HOST, 2)                              \
   CONSTANT (CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)                      \
+  CONSTANT (CU_MEM_LOCATION_TYPE_HOST_NUMA, 3)                         \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_NONE, 0)                          \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_READ, 1)                          \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)                     \

@@ -2,6 +2,9 @@
 /* Shared by all kinds of allocations: the buffer structure, the error, and queries of addresses. */
 #include "config.h"
 
+#include <sys/resource.h>
+
+#include "gpumem/base/gpu-memory-limits-private.h"
 #include "gpumem/cuda/core/gpu-cuda.h"
 
 GpuCudaBuffer *
@@ -35,6 +38,59 @@ _gpu_cuda_fail_alloc (GpuCudaContext  *context,
                        "context; device %s has %" G_GSIZE_FORMAT " bytes free of %" G_GSIZE_FORMAT,
                        size, (gsize) g_atomic_pointer_get (&context->base.allocated),
                        context->base.devices[0]->id, free_size, total_size);
+}
+
+gboolean
+_gpu_cuda_check_host_room (gsize    size,
+                           GError **error)
+{
+  GpuMemoryLimits memory;
+
+  _gpu_memory_limits_read ("", &memory);
+
+  if (size <= memory.free_size)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+               "%" G_GSIZE_FORMAT " bytes of page-locked memory requested, %" G_GUINT64_FORMAT
+               " free of %" G_GUINT64_FORMAT " on the host: request less, or free other memory of "
+               "the host first", size, memory.free_size, memory.total_size);
+
+  return FALSE;
+}
+
+/* The message names the limits of the host, because the driver returns one code for all of them. */
+void
+_gpu_cuda_fail_locked (const char  *function,
+                       CUresult     code,
+                       gsize        size,
+                       GError     **error)
+{
+  g_autofree char *lockable = NULL;
+  struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+  GpuMemoryLimits memory;
+
+  _gpu_memory_limits_read ("", &memory);
+  getrlimit (RLIMIT_MEMLOCK, &limit);
+  lockable = limit.rlim_cur == RLIM_INFINITY
+             ? g_strdup ("unlimited")
+             : g_strdup_printf ("%" G_GUINT64_FORMAT " bytes", (guint64) limit.rlim_cur);
+
+  _gpu_cuda_set_error (error, function, code,
+                       "%" G_GSIZE_FORMAT " bytes of page-locked memory requested, %"
+                       G_GUINT64_FORMAT " free of %" G_GUINT64_FORMAT " on the host, the limit of "
+                       "locked memory is %s: request less, free other page-locked memory, or raise "
+                       "the limit (ulimit -l)", size, memory.free_size, memory.total_size,
+                       lockable);
+
+  if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+int
+_gpu_cuda_get_numa_node (GpuCudaContext *context)
+{
+  return (int) _gpu_cuda_get_optional (context->device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
 }
 
 guint64

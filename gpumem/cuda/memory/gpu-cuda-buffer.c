@@ -247,6 +247,8 @@ wrap_entered (GpuCudaContext  *context,
   buffer->around = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                                                     0);
 
+  buffer->is_chunked = is_host;
+
   if (is_host)
     buffer->base.host = (gpointer) (guintptr) _gpu_cuda_get_pointer_attribute
       (address, CU_POINTER_ATTRIBUTE_HOST_POINTER, address);
@@ -291,6 +293,7 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
   buffer->whole = parent->whole;
   buffer->whole_size = parent->whole_size;
   buffer->is_managed = parent->is_managed;
+  buffer->is_chunked = parent->is_chunked;
 
   if (parent->base.host != NULL)
     buffer->base.host = (guint8 *) parent->base.host + offset;

@@ -156,15 +156,17 @@ get_period (const guint8 *pattern,
   return 0;
 }
 
-/* Like get_period(), but always returns 0 for system memory, so that the kernel writes the pattern:
- * the memset functions of the driver reject such memory. */
+/* Like get_period(), but always returns 0 for memory that the memset functions of the driver may
+ * reject: system memory, and memory of the host in several chunks. */
 static gsize
 find_period (GpuNativeBuffer *destination,
              gconstpointer    pattern,
              gsize            pattern_size,
              gsize            alignment)
 {
-  if (((GpuCudaBuffer *) destination)->kind == GPU_CUDA_MEMORY_SYSTEM)
+  const GpuCudaBuffer *buffer = (const GpuCudaBuffer *) destination;
+
+  if (buffer->kind == GPU_CUDA_MEMORY_SYSTEM || buffer->is_chunked)
     return 0;
 
   return get_period (pattern, pattern_size, alignment);

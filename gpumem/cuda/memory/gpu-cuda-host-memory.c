@@ -5,10 +5,7 @@
  */
 #include "config.h"
 
-#include <sys/resource.h>
-
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/base/gpu-memory-limits-private.h"
 #include "gpumem/base/gpu-numa-private.h"
 #include "gpumem/base/gpu-pages-private.h"
 #include "gpumem/cuda/core/gpu-cuda-current.h"
@@ -20,32 +17,6 @@ set_host_error (GError **error)
 {
   if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
     (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
-}
-
-/* The message names the limits of the host, because the driver returns one code for all of them. */
-static void
-fail_locked (const char  *function,
-             CUresult     code,
-             gsize        size,
-             GError     **error)
-{
-  g_autofree char *lockable = NULL;
-  struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
-  GpuMemoryLimits memory;
-
-  _gpu_memory_limits_read ("", &memory);
-  getrlimit (RLIMIT_MEMLOCK, &limit);
-  lockable = limit.rlim_cur == RLIM_INFINITY
-             ? g_strdup ("unlimited")
-             : g_strdup_printf ("%" G_GUINT64_FORMAT " bytes", (guint64) limit.rlim_cur);
-
-  _gpu_cuda_set_error (error, function, code,
-                       "%" G_GSIZE_FORMAT " bytes of page-locked memory requested, %"
-                       G_GUINT64_FORMAT " free of %" G_GUINT64_FORMAT " on the host, the limit of "
-                       "locked memory is %s: request less, free other page-locked memory, or raise "
-                       "the limit (ulimit -l)", size, memory.free_size, memory.total_size,
-                       lockable);
-  set_host_error (error);
 }
 
 static GpuCudaBuffer *
@@ -70,7 +41,12 @@ alloc_by_driver (unsigned int   flags,
   const char *function = "cuMemHostAlloc";
   CUdeviceptr address = 0;
   void *data = NULL;
-  CUresult code = _gpu_cuda.cuMemHostAlloc (&data, size, flags);
+  CUresult code;
+
+  if (size >= GPU_PAGES_MIN_SIZE && !_gpu_cuda_check_host_room (size, error))
+    return NULL;
+
+  code = _gpu_cuda.cuMemHostAlloc (&data, size, flags);
 
   if (code == CUDA_SUCCESS)
     {
@@ -83,7 +59,7 @@ alloc_by_driver (unsigned int   flags,
 
   if (data != NULL)
     _gpu_cuda.cuMemFreeHost (data);
-  fail_locked (function, code, size, error);
+  _gpu_cuda_fail_locked (function, code, size, error);
 
   return NULL;
 }

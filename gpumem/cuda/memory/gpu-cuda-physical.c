@@ -10,14 +10,22 @@
  * a handle type, UCX copies the buffer through the host. GPUDirect RDMA lets network cards access
  * the memory; so all memory has that property, unless the driver refuses it. */
 static CUmemAllocationProp
-get_properties (GpuCudaContext *context,
-                gboolean        shareable)
+get_properties (GpuCudaContext      *context,
+                GpuCudaPhysicalKind  kind)
 {
   CUmemAllocationProp properties = { .type = CU_MEM_ALLOCATION_TYPE_PINNED };
   const GpuCudaDevice *device = context->device;
 
-  properties.requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-                                              : CU_MEM_HANDLE_TYPE_NONE;
+  if (kind == GPU_CUDA_PHYSICAL_HOST)
+    {
+      properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+      properties.location.id = _gpu_cuda_get_numa_node (context);
+      return properties;
+    }
+
+  properties.requestedHandleTypes = kind == GPU_CUDA_PHYSICAL_SHAREABLE
+                                    ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                                    : CU_MEM_HANDLE_TYPE_NONE;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device->device;
   properties.allocFlags.gpuDirectRDMACapable = device->gpu_direct_rdma
@@ -62,12 +70,12 @@ create (GpuCudaContext                *context,
 
 gboolean
 _gpu_cuda_physical_get_granularity (GpuCudaContext  *context,
-                                    gboolean         shareable,
+                                    GpuCudaPhysicalKind kind,
                                     gsize           *granularity,
                                     GError         **error)
 {
   const CUmemAllocationGranularity_flags minimum = CU_MEM_ALLOC_GRANULARITY_MINIMUM;
-  CUmemAllocationProp properties = get_properties (context, shareable);
+  CUmemAllocationProp properties = get_properties (context, kind);
   size_t value = 0;
   CUresult code = _gpu_cuda.cuMemGetAllocationGranularity (&value, &properties, minimum);
 
@@ -85,12 +93,17 @@ _gpu_cuda_physical_get_granularity (GpuCudaContext  *context,
 gboolean
 _gpu_cuda_physical_create (GpuCudaContext                *context,
                            gsize                          size,
-                           gboolean                       shareable,
+                           GpuCudaPhysicalKind            kind,
                            CUmemGenericAllocationHandle  *allocation,
                            GError                       **error)
 {
-  CUmemAllocationProp properties = get_properties (context, shareable);
-  CUresult code = create (context, size, &properties, allocation);
+  CUmemAllocationProp properties = get_properties (context, kind);
+  CUresult code;
+
+  if (kind == GPU_CUDA_PHYSICAL_HOST && !_gpu_cuda_check_host_room (size, error))
+    return FALSE;
+
+  code = create (context, size, &properties, allocation);
 
   if (remove_rdma (&properties, code))
     {
@@ -103,7 +116,10 @@ _gpu_cuda_physical_create (GpuCudaContext                *context,
   if (code == CUDA_SUCCESS)
     return TRUE;
 
-  _gpu_cuda_fail_alloc (context, "cuMemCreate", code, size, error);
+  if (kind == GPU_CUDA_PHYSICAL_HOST)
+    _gpu_cuda_fail_locked ("cuMemCreate", code, size, error);
+  else
+    _gpu_cuda_fail_alloc (context, "cuMemCreate", code, size, error);
 
   return FALSE;
 }
@@ -120,12 +136,13 @@ _gpu_cuda_virtual_alloc (GpuCudaContext  *context,
   gsize whole;
 
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_VIRTUAL_MEMORY, error)
-      || !_gpu_cuda_physical_get_granularity (context, TRUE, &granularity, error))
+      || !_gpu_cuda_physical_get_granularity (context, GPU_CUDA_PHYSICAL_SHAREABLE, &granularity,
+                                             error))
     return NULL;
 
   whole = (size + granularity - 1) / granularity * granularity;
 
-  if (!_gpu_cuda_physical_create (context, whole, TRUE, &allocation, error))
+  if (!_gpu_cuda_physical_create (context, whole, GPU_CUDA_PHYSICAL_SHAREABLE, &allocation, error))
     return NULL;
 
   /* The mapping keeps the allocation alive. */

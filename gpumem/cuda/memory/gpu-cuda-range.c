@@ -237,6 +237,18 @@ map_all (GpuCudaRange                       *range,
   return code;
 }
 
+static CUresult
+set_host_access (GpuCudaContext *context,
+                 CUdeviceptr     address,
+                 gsize           size)
+{
+  const CUmemAccessDesc access = { .location = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA,
+                                                 .id = _gpu_cuda_get_numa_node (context) },
+                                   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+
+  return _gpu_cuda.cuMemSetAccess (address, size, &access, 1);
+}
+
 gboolean
 _gpu_cuda_range_map (GpuCudaContext                      *context,
                      GpuCudaRange                        *range,
@@ -258,6 +270,9 @@ _gpu_cuda_range_map (GpuCudaContext                      *context,
     {
       function = "cuMemSetAccess";
       code = _gpu_cuda.cuMemSetAccess (range->address + offset, end - offset, access, n_access);
+
+      if (code == CUDA_SUCCESS && range->is_host)
+        code = set_host_access (context, range->address + offset, end - offset);
     }
 
   if (code == CUDA_SUCCESS)

@@ -28,6 +28,7 @@ typedef struct
   gsize         z;                  /* slices or layers */
   gboolean      rows_are_layers;
   gboolean      slices_are_layers;
+  gboolean      is_chunked;         /* GpuCudaBuffer.is_chunked */
 } Side;
 
 typedef struct
@@ -41,6 +42,7 @@ typedef struct
   gsize          depth;
   const char    *function;          /* the last driver function called */
   gsize          n_pieces;          /* copies enqueued so far */
+  gboolean       by_rows;           /* each row of linear memory is one copy */
 } RegionOp;
 
 static Side
@@ -54,6 +56,7 @@ get_image_side (const GpuRegionSide *side)
   if (image->array == NULL)
     {
       result.type = image->base.base.host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE;
+      result.is_chunked = image->base.base.host != NULL;
       return result;
     }
 
@@ -85,8 +88,10 @@ get_side (const GpuRegionSide *side)
     return (Side) { CU_MEMORYTYPE_HOST, (guint8 *) side->memory->host + side->offset, 0,
                     side->row_pitch, side->slice_pitch };
 
-  return (Side) { buffer->base.host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE, NULL,
-                  buffer->address + side->offset, side->row_pitch, side->slice_pitch };
+  return (Side) { .type = side->memory->host != NULL ? CU_MEMORYTYPE_UNIFIED
+                                                     : CU_MEMORYTYPE_DEVICE,
+                  .address = buffer->address + side->offset, .row_pitch = side->row_pitch,
+                  .slice_pitch = side->slice_pitch, .is_chunked = buffer->is_chunked };
 }
 
 static Side
@@ -254,7 +259,7 @@ copy_rows (RegionOp   *op,
 {
   CUresult code = CUDA_SUCCESS;
 
-  if (height > 1 && has_rows (op, to) && has_rows (op, from))
+  if (height > 1 && !op->by_rows && has_rows (op, to) && has_rows (op, from))
     return op->to_context != NULL ? copy_3d (op, to, from, height, 1)
                                   : copy_2d (op, to, from, height);
 
@@ -294,7 +299,7 @@ copy_linear (RegionOp *op,
 
   flatten (op, &to, &from);
 
-  if (op->depth > 1 && has_slices (op, &to) && has_slices (op, &from))
+  if (op->depth > 1 && !op->by_rows && has_slices (op, &to) && has_slices (op, &from))
     return copy_3d (op, &to, &from, op->height, op->depth);
 
   for (gsize i = 0; i < op->depth && code == CUDA_SUCCESS; i++)
@@ -388,15 +393,25 @@ copy_arrays (RegionOp *op,
   return code;
 }
 
-/* Copies through scratch memory, because the driver copies wrong layers if both sides are the same
- * array of 2D layers. */
 static CUresult
-copy_within_layers (RegionOp   *op,
+copy_sides (RegionOp   *op,
+            const Side *to,
+            const Side *from)
+{
+  return to->array != NULL || from->array != NULL ? copy_arrays (op, *to, *from)
+                                                  : copy_linear (op, *to, *from);
+}
+
+/* Copies through scratch memory. If both sides are the same array of 2D layers, the driver copies
+ * wrong layers. Between an array and memory of the host in several chunks, it may refuse copies. */
+static CUresult
+copy_through_scratch (RegionOp   *op,
                     const Side *to,
                     const Side *from)
 {
   Side between = { .type = CU_MEMORYTYPE_DEVICE, .row_pitch = op->width,
                    .slice_pitch = op->width * op->height };
+  RegionOp second = *op;
   GpuCudaScratch scratch;
   CUresult code = _gpu_cuda_alloc_scratch (op->native, &scratch, between.slice_pitch * op->depth,
                                            &op->function);
@@ -405,12 +420,33 @@ copy_within_layers (RegionOp   *op,
     return code;
 
   between.address = scratch.address;
-  code = copy_arrays (op, between, *from);
+  code = copy_sides (op, &between, from);
+
   if (code == CUDA_SUCCESS)
-    code = copy_arrays (op, *to, between);
+    {
+      second.n_pieces = op->n_pieces;
+      code = copy_sides (&second, to, &between);
+      *op = second;
+    }
+
   _gpu_cuda_free_scratch (op->native, &scratch);
 
   return code;
+}
+
+/* Called after the driver has refused a copy with a side of memory of the host in several chunks:
+ * it may accept only copies without pitches and arrays. Copies each row. */
+static CUresult
+copy_chunked (RegionOp   *op,
+              const Side *to,
+              const Side *from)
+{
+  op->by_rows = TRUE;
+
+  if (to->array == NULL && from->array == NULL)
+    return copy_sides (op, to, from);
+
+  return op->to_context == NULL ? copy_through_scratch (op, to, from) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static gsize
@@ -429,14 +465,24 @@ enqueue (RegionOp             *op,
 {
   const Side to = get_side (destination);
   const Side from = get_side (source);
+  RegionOp again;
+  CUresult code;
 
   op->width *= MAX (get_unit (destination), get_unit (source));
 
   if (to.array != NULL && to.array == from.array && to.slices_are_layers)
-    return copy_within_layers (op, &to, &from);
+    return copy_through_scratch (op, &to, &from);
 
-  return to.array != NULL || from.array != NULL ? copy_arrays (op, to, from)
-                                                : copy_linear (op, to, from);
+  again = *op;
+  code = copy_sides (op, &to, &from);
+
+  if (code != CUDA_ERROR_INVALID_VALUE || !(to.is_chunked || from.is_chunked))
+    return code;
+
+  again.n_pieces = op->n_pieces;
+  *op = again;
+
+  return copy_chunked (op, &to, &from);
 }
 
 /* After a failure, no part of the copy is in flight. */

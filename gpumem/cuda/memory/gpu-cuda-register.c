@@ -121,9 +121,11 @@ register_locked (GpuCudaContext  *context,
 
   /* Set no error if code outside the library has already page-locked the memory. For memory from
    * cuMemHostAlloc(), some drivers return CUDA_ERROR_INVALID_VALUE instead of the specific code. */
-  if (code != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-      && (code != CUDA_ERROR_INVALID_VALUE
-          || _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) != CUDA_SUCCESS))
+  if (code == CUDA_ERROR_OUT_OF_MEMORY)
+    _gpu_cuda_fail_locked ("cuMemHostRegister", code, end - start, error);
+  else if (code != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+           && (code != CUDA_ERROR_INVALID_VALUE
+               || _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) != CUDA_SUCCESS))
     _gpu_cuda_set_error (error, "cuMemHostRegister", code, "%" G_GSIZE_FORMAT " bytes at %p",
                          (gsize) (end - start), (gpointer) start);
 

@@ -2,6 +2,7 @@
 /* Chunks of memory for pools, mapped at addresses that the pools reserve. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
 typedef struct
@@ -10,8 +11,19 @@ typedef struct
   CUmemGenericAllocationHandle  allocation;
 } GpuCudaChunk;
 
+static GpuCudaPhysicalKind
+get_kind (gboolean is_host,
+          gboolean is_shareable)
+{
+  if (is_host)
+    return GPU_CUDA_PHYSICAL_HOST;
+
+  return is_shareable ? GPU_CUDA_PHYSICAL_SHAREABLE : GPU_CUDA_PHYSICAL_DEVICE;
+}
+
 static gboolean
 virtual_get_granularity (GpuNativeContext  *native,
+                         gboolean           is_host,
                          gsize             *granularity,
                          GError           **error)
 {
@@ -22,14 +34,66 @@ virtual_get_granularity (GpuNativeContext  *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return FALSE;
 
-  found = _gpu_cuda_physical_get_granularity (context, FALSE, granularity, error);
+  found = _gpu_cuda_physical_get_granularity (context, get_kind (is_host, FALSE), granularity,
+                                              error);
   _gpu_cuda_leave (entered);
 
   return found;
 }
 
+/* Caller has entered the context. Maps some memory of the host, because the driver may refuse it to
+ * this process, in a container for example, although it reports support. */
+static gboolean
+try_host (GpuCudaContext  *context,
+          GpuCudaRange    *range,
+          GError         **error)
+{
+  CUmemGenericAllocationHandle allocation = 0;
+  gboolean is_mapped;
+  gsize size = 0;
+
+  if (!_gpu_cuda_physical_get_granularity (context, GPU_CUDA_PHYSICAL_HOST, &size, error)
+      || !_gpu_cuda_physical_create (context, size, GPU_CUDA_PHYSICAL_HOST, &allocation, error))
+    return FALSE;
+
+  is_mapped = _gpu_cuda_range_map (context, range, 0, &allocation, &size, 1, error);
+
+  if (is_mapped)
+    _gpu_cuda_range_unmap (context, range, 0, size);
+  _gpu_cuda.cuMemRelease (allocation);
+
+  return is_mapped;
+}
+
+/* Caller has entered the context. */
+static GpuCudaRange *
+reserve (GpuCudaContext  *context,
+         gboolean         is_host,
+         gsize            size,
+         GError         **error)
+{
+  GpuCudaRange *range = _gpu_cuda_range_new (context, size, error);
+  GError *failure = NULL;
+
+  if (range == NULL || !is_host)
+    return range;
+
+  range->is_host = TRUE;
+
+  if (try_host (context, range, &failure))
+    return range;
+
+  _gpu_cuda_range_free (context, range);
+  if (!_gpu_error_is_out_of_memory (failure))
+    failure->code = GPU_ERROR_NOT_SUPPORTED;
+  g_propagate_error (error, failure);
+
+  return NULL;
+}
+
 static GpuNativeBuffer *
 virtual_reserve (GpuNativeContext  *native,
+                 gboolean           is_host,
                  gsize              size,
                  GError           **error)
 {
@@ -41,7 +105,7 @@ virtual_reserve (GpuNativeContext  *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  range = _gpu_cuda_range_new (context, size, error);
+  range = reserve (context, is_host, size, error);
   _gpu_cuda_leave (entered);
 
   if (range == NULL)
@@ -50,11 +114,17 @@ virtual_reserve (GpuNativeContext  *native,
   buffer = _gpu_cuda_buffer_new (range->address, size, GPU_CUDA_MEMORY_RESERVED);
   buffer->shared = range;
 
+  buffer->is_chunked = is_host;
+
+  if (is_host)
+    buffer->base.host = (gpointer) (guintptr) range->address;
+
   return &buffer->base;
 }
 
 static GpuNativeChunk *
 virtual_create_chunk (GpuNativeContext  *native,
+                      gboolean           is_host,
                       gsize              size,
                       GpuNativeBuffer   *shared,
                       GError           **error)
@@ -68,7 +138,8 @@ virtual_create_chunk (GpuNativeContext  *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  created = _gpu_cuda_physical_create (context, size, shared != NULL, &allocation, error);
+  created = _gpu_cuda_physical_create (context, size, get_kind (is_host, shared != NULL),
+                                       &allocation, error);
   _gpu_cuda_leave (entered);
 
   if (!created)
@@ -77,6 +148,7 @@ virtual_create_chunk (GpuNativeContext  *native,
   chunk = g_new0 (GpuCudaChunk, 1);
   chunk->base.backend = &_gpu_cuda_backend;
   chunk->base.size = size;
+  chunk->base.is_host = is_host;
   chunk->allocation = allocation;
 
   return &chunk->base;

@@ -432,9 +432,10 @@ GpuPoolNode  *_gpu_pool_alloc_slowly      (GpuPool              *pool,
 GpuPoolNode  *_gpu_pool_grow_early        (GpuPool              *pool,
                                            GpuPool              *heap,
                                            const GpuPoolRequest *request);
-/* Counts the refused request, and sets an error that quotes the figures of the pool. */
+/* Counts the refused request, and sets an error with @code that quotes the figures of the pool. */
 void          _gpu_pool_set_refused       (GpuPool              *pool,
                                            const GpuPoolRequest *request,
+                                           int                   code,
                                            const char           *reason,
                                            GError              **error);
 

@@ -335,7 +335,7 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
     }
 
   if (node == NULL && _gpu_error_is_out_of_memory (local_error))
-    _gpu_pool_set_refused (pool, request, local_error->message, error);
+    _gpu_pool_set_refused (pool, request, local_error->code, local_error->message, error);
   else if (node == NULL)
     g_propagate_error (error, g_steal_pointer (&local_error));
 

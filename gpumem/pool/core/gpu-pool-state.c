@@ -338,6 +338,7 @@ _gpu_pool_get_stats (GpuPool      *pool,
 void
 _gpu_pool_set_refused (GpuPool               *pool,
                        const GpuPoolRequest  *request,
+                       int                    code,
                        const char            *reason,
                        GError               **error)
 {
@@ -356,7 +357,7 @@ _gpu_pool_set_refused (GpuPool               *pool,
                             G_GUINT64_FORMAT " for growth", limit,
                             limit - MIN (limit, stats.managed_bytes));
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+  g_set_error (error, GPU_ERROR, code,
                "no memory for %" G_GSIZE_FORMAT " bytes: %s; of %" G_GUINT64_FORMAT
                " bytes of the pool %" G_GUINT64_FORMAT " are active and %" G_GUINT64_FORMAT
                " held, the largest free range has %" G_GUINT64_FORMAT "; %s",

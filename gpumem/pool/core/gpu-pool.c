@@ -117,7 +117,8 @@ make_request (GpuPool         *pool,
 
   if (units + align > G_MAXUINT32)
     {
-      _gpu_pool_set_refused (pool, request, "the size exceeds that of any range", error);
+      _gpu_pool_set_refused (pool, request, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                             "the size exceeds that of any range", error);
       return FALSE;
     }
 
