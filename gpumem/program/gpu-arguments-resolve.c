@@ -822,18 +822,22 @@ is_real_end (va_list *ap)
   return memcmp (&real, &end, sizeof end) == 0;
 }
 
-/* Skips one variable argument of the type that read_argument() reads. Returns TRUE if an end value
- * is in the place of that argument. It is not sufficient to check for end values after the last
- * argument: the stack may still hold the end values of an earlier call there. */
 static inline gboolean
-is_missing (const GpuArgumentInfo  *info,
-            va_list                *ap)
+is_real (const GpuArgumentInfo *info)
+{
+  return info->kind == GPU_ARGUMENT_KIND_VALUE
+         && (info->type == 'f' || info->type == 'd' || info->type == 'e');
+}
+
+/* Returns the size of the integer or pointer that read_argument() reads. */
+static inline gsize
+get_integer_size (const GpuArgumentInfo *info)
 {
   if (info->kind == GPU_ARGUMENT_KIND_LOCAL)
-    return is_integer_end (ap, sizeof (gsize));
+    return sizeof (gsize);
 
   if (info->kind != GPU_ARGUMENT_KIND_VALUE)
-    return is_integer_end (ap, sizeof (gpointer));
+    return sizeof (gpointer);
 
   switch (info->type)
     {
@@ -843,20 +847,25 @@ is_missing (const GpuArgumentInfo  *info,
     case 'H':
     case 'i':
     case 'I':
-      return is_integer_end (ap, sizeof (int));
+      return sizeof (int);
 
     case 'q':
     case 'Q':
-      return is_integer_end (ap, sizeof (gint64));
-
-    case 'f':
-    case 'd':
-    case 'e':
-      return is_real_end (ap);
+      return sizeof (gint64);
 
     default:
-      return is_integer_end (ap, sizeof (gconstpointer));
+      return sizeof (gconstpointer);
     }
+}
+
+/* Skips one variable argument of the type that read_argument() reads. Returns TRUE if an end value
+ * is in the place of that argument. It is not sufficient to check for end values after the last
+ * argument: the stack may still hold the end values of an earlier call there. */
+static inline gboolean
+is_missing (const GpuArgumentInfo  *info,
+            va_list                *ap)
+{
+  return is_real (info) ? is_real_end (ap) : is_integer_end (ap, get_integer_size (info));
 }
 
 GPU_COLD static gboolean

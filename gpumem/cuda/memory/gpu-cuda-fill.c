@@ -130,14 +130,17 @@ get_kernel (GpuCudaContext  *context,
   return TRUE;
 }
 
-/* Returns whether @pattern consists of repetitions of its first @period bytes. */
-static gboolean
+/* Returns whether @pattern consists of repetitions of its first @period bytes, which are a power of
+ * two. Avoids divisions, and in most cases the call of memcmp(). */
+static inline gboolean
 is_periodic (const guint8 *pattern,
              gsize         pattern_size,
              gsize         period)
 {
-  return pattern_size % period == 0
-         && memcmp (pattern, pattern + period, pattern_size - period) == 0;
+  return (pattern_size & (period - 1)) == 0
+         && (pattern_size == period
+             || (pattern[0] == pattern[period]
+                 && memcmp (pattern, pattern + period, pattern_size - period) == 0));
 }
 
 /* Returns the unit size with which the driver's memset functions can write @pattern to a range
@@ -149,7 +152,7 @@ get_period (const guint8 *pattern,
 {
   for (gsize period = 1; period <= 4; period *= 2)
     {
-      if (alignment % period == 0 && is_periodic (pattern, pattern_size, period))
+      if ((alignment & (period - 1)) == 0 && is_periodic (pattern, pattern_size, period))
         return period;
     }
 
