@@ -234,10 +234,6 @@ _gpu_cuda_cancel (GpuCudaCall *call)
   _gpu_cuda_leave (call->entered);
 }
 
-/* The time in microseconds that a thread polls before it yields the processor between two queries.
- * Yielding takes about as long as a query, and so delays the end of short waits. */
-#define SPIN_TIME 50
-
 /* Gets the time that a thread polls before it sleeps, in microseconds. Polling makes short waits
  * faster, because drivers need up to 0.5 ms to wake a thread. */
 static gint64
@@ -259,20 +255,15 @@ _gpu_cuda_poll (const GpuCudaContext *context,
                 CUevent               event,
                 CUstream              stream)
 {
-  GpuContextFlags flags = context->base.flags;
-  gint64 start = g_get_monotonic_time ();
-  gint64 end = start + get_poll_time (context);
-  gint64 spin_end = (flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) != 0    ? end
-                    : (flags & GPU_CONTEXT_FLAGS_SCHED_YIELD) != 0 ? start
-                                                                   : start + SPIN_TIME;
-  gint64 now = start;
+  gboolean yield = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
+  gint64 end = g_get_monotonic_time () + get_poll_time (context);
   CUresult code;
 
   while ((code = event != NULL ? _gpu_cuda.cuEventQuery (event)
                                : _gpu_cuda.cuStreamQuery (stream)) == CUDA_ERROR_NOT_READY
-         && (now = g_get_monotonic_time ()) < end)
+         && g_get_monotonic_time () < end)
     {
-      if (now >= spin_end)
+      if (yield)
         g_thread_yield ();
     }
 
