@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The data of a worker of Dask on the device, the host and the disk: see gpumem.distributed."""
+from __future__ import annotations
+
+import collections
+import collections.abc
+import contextlib
+import logging
+import threading
+
+import gi
+
+gi.require_version("Gpu", "1.0")
+from gi.repository import GLib, GObject, Gpu  # noqa: E402
+
+_log = logging.getLogger("distributed.gpumem")
+_lock = threading.RLock()               # held for each spill, and for each use of spilled memory
+
+
+@contextlib.contextmanager
+def restored(memory):
+    """Restores the memory, if it is spilled, until the work of the with statement is submitted."""
+    with _lock:
+        spilled = isinstance(memory, Gpu.Buffer) and memory.spilled
+        if spilled:
+            memory.unspill()
+        yield
+        if spilled:
+            memory.spill()              # waits for the work
+
+
+def _map(function, value):
+    """Applies a function to the arrays and buffers in a value of lists, tuples and dictionaries."""
+    if isinstance(value, (Gpu.Array, Gpu.Buffer)):
+        return function(value)
+    if type(value) in (list, tuple):
+        return type(value)(_map(function, item) for item in value)
+    if type(value) is dict:
+        return {name: _map(function, item) for name, item in value.items()}
+    return value
+
+
+def _view_array(leaf):
+    is_array = isinstance(leaf, Gpu.Array) and leaf.memory is not None
+    return leaf.view(leaf.get_dtype()) if is_array else leaf
+
+
+def _view(leaf):
+    """Returns another object over the same memory. While it exists, the memory is in use: it has
+    another reference or a slice."""
+    return leaf.slice(0, leaf.size) if isinstance(leaf, Gpu.Buffer) else _view_array(leaf)
+
+
+def _list_buffers(value):
+    """Returns {number: (buffer, number of arrays)} for the buffers of a value."""
+    buffers = {}
+
+    def add(leaf):
+        is_array = isinstance(leaf, Gpu.Array)
+        buffer = leaf.memory if is_array else leaf
+        if isinstance(buffer, Gpu.Buffer):
+            # Gpu.Memory.__hash__() is that of the memory, which slices share
+            number = GObject.Object.__hash__(buffer)
+            buffers[number] = buffer, buffers.get(number, (buffer, 0))[1] + is_array
+    _map(add, value)
+    return buffers
+
+
+class Data(collections.abc.MutableMapping):
+    """The data of a worker: a layer of device memory above the mapping that Dask has made for the
+    worker, which has a layer of the host and one of the disk.
+
+    If the pool uses more than target bytes, or has no memory for a request, the least recently used
+    values are spilled to the host with Gpu.Buffer.spill(). They move to the lower mapping, which
+    counts them as memory of the host, and writes them to disk if the worker has too much of it. The
+    next read of a key restores the value. The read blocks for the copy, and raises
+    Gpu.OutOfMemoryError if the values in use leave too little memory.
+
+    A value is in use, and not spilled, as long as any part of the program has an array or a slice
+    that this mapping returned, or another view or mapping of its memory. array.memory alone does
+    not count, and neither does a buffer that a task both returns and keeps: keep an array over it.
+    Values are arrays and buffers, also in lists, tuples and dictionaries. Slices, and buffers that
+    Gpu.Buffer.spill() refuses, stay where they are.
+
+    The worker calls all methods on one thread. Requests of any thread for memory spill values."""
+
+    def __init__(self, lower: collections.abc.MutableMapping):
+        self.lower, self.target = lower, 0
+        self._pool = self._handler = None
+        self._device = {}               # the least recently used value first
+        self._below = set()             # keys of `lower` whose values have device memory
+        self._arrays = collections.Counter()    # of _device, over each buffer
+        self._has_spilled = False       # since the last _make_place()
+
+    def open(self, pool: Gpu.MemoryPool, target: int) -> None:
+        """Begins to spill memory of a pool."""
+        self.close()
+        self._pool, self.target = pool, target
+        self._handler = pool.connect("out-of-memory", self._make_room)
+
+    def close(self) -> None:
+        """Ends open(). Spilled values are still restored."""
+        if self._pool is not None:
+            self._pool.disconnect(self._handler)
+        self._pool = None
+
+    def __getattr__(self, name):
+        # fast, evict, spilled_total and the like, for the memory monitor of the worker
+        return getattr(self.__dict__["lower"], name)
+
+    def __len__(self):
+        return len(self._device) + len(self.lower)
+
+    def __iter__(self):
+        return iter([*self._device, *self.lower])
+
+    def __contains__(self, key):
+        return key in self._device or key in self.lower
+
+    def __setitem__(self, key, value):
+        with _lock:
+            if key in self:
+                del self[key]
+            if _list_buffers(value):
+                self._insert(key, _map(_view_array, value))
+                self._make_place(0)
+            else:
+                self.lower[key] = value
+
+    def __getitem__(self, key):
+        with _lock:
+            if key not in self._device and key not in self._below:
+                return self._read_lower(key)
+            value = self._take(key)
+            try:
+                spilled = [buffer for buffer, _ in _list_buffers(value).values() if buffer.spilled]
+                self._make_place(sum(buffer.size for buffer in spilled))
+                for buffer in spilled:
+                    buffer.unspill()
+            finally:
+                self._insert(key, value)
+            return _map(_view, value)
+
+    def __delitem__(self, key):
+        with _lock:
+            if key in self._device:
+                self._take(key)
+            else:
+                del self.lower[key]
+                self._below.discard(key)
+
+    def pop(self, key, *default):
+        """Removes a key and returns its value, which remains spilled if it is."""
+        with _lock:
+            return self._take(key) if key in self or not default else default[0]
+
+    def _insert(self, key, value):
+        self._device[key] = value
+        for number, (_, count) in _list_buffers(value).items():
+            self._arrays[number] += count
+
+    def _read_lower(self, key):
+        try:
+            return self.lower[key]
+        except OSError:
+            # The disk is full: the lower mapping has read this value, and could not write another
+            return self.lower[key]
+
+    def _take(self, key):
+        if key not in self._device:
+            value = self._read_lower(key)
+            del self.lower[key]
+            self._below.discard(key)
+            return value
+        value = self._device.pop(key)
+        for number, (_, count) in _list_buffers(value).items():
+            self._arrays[number] -= count
+            if self._arrays[number] == 0:
+                del self._arrays[number]
+        return value
+
+    def _make_place(self, wanted):
+        """Spills until this many bytes are free below the target. Moves all spilled values to the
+        lower mapping."""
+        if self._pool is not None:
+            self._spill(self._pool.used_bytes + wanted - self.target)
+        keys = self._has_spilled and [
+            key for key, value in self._device.items()
+            if all(buffer.spilled for buffer, _ in _list_buffers(value).values())]
+        self._has_spilled = False
+        for key in keys or ():
+            value = self._take(key)
+            self._below.add(key)
+            try:
+                self.lower[key] = value
+            except Exception:
+                # The lower mapping has dropped the value, because it cannot write it to disk
+                _log.exception("gpumem: the host keeps %r", key)
+                self._below.discard(key)
+                self._insert(key, value)
+
+    def _spill(self, size):
+        """Spills values until they have had size bytes, or all others are in use. Returns the bytes
+        that the spilled values had."""
+        done = 0
+        for value in list(self._device.values()):
+            if done >= size:
+                break
+            for number, (buffer, _) in _list_buffers(value).items():
+                # Each array has a reference, and so has Python
+                if not buffer.spilled and buffer.__grefcount__ <= self._arrays[number] + 1:
+                    try:
+                        buffer.spill()
+                        done += buffer.size
+                    except GLib.Error as error:
+                        _log.debug("gpumem: %s", error.message)
+        self._has_spilled = self._has_spilled or done > 0
+        return done
+
+    def _make_room(self, pool, requested):
+        with _lock:
+            return self._spill(requested) > 0

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Arrays and buffers of every back end in Dask.
+
+    from dask.distributed import Client, LocalCluster
+    import gpumem.distributed
+
+    client = Client(LocalCluster(n_workers=2, threads_per_worker=1))
+    gpumem.distributed.register(client, limit=8 << 30)
+
+From then on, tasks take and return Gpu.Array and Gpu.Buffer. They allocate in the context of their
+process, gpumem.distributed.context(). If the data of a worker exceed the target, the worker moves
+the least recently used ones to the host with Gpu.Buffer.spill(), and Dask moves them to disk.
+
+Importing this module registers the serialisation of both classes with Dask. A process that receives
+them must have imported it, as register() and `dask worker --preload gpumem.distributed` do.
+
+Only elements and sizes travel: the receiver gets new memory in its own context, and arrays that
+shared memory do not share it there. All functions may be called from any thread."""
+
+from __future__ import annotations
+
+import copyreg
+import os
+import pickle
+import re
+import threading
+from typing import Any, Optional, Sequence, Union
+
+import dask
+import dask.sizeof
+import distributed
+import gi
+from dask.utils import parse_bytes
+from distributed.protocol import (cuda_deserialize, cuda_serialize, dask_deserialize,
+                                  dask_serialize)
+
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu  # noqa: E402
+
+from ._spilling import Data, restored  # noqa: E402
+
+__all__ = ["Data", "Plugin", "context", "dask_setup", "register"]
+
+
+def _import_gpu():
+    return Gpu
+
+
+# Functions of the main program travel with their global variables, such as Gpu
+copyreg.pickle(type(Gpu), lambda module: (_import_gpu, ()))
+
+_lock = threading.Lock()                # protects _process
+_process = None
+
+
+# --- the context of the process ------------------------------------------------------------------
+
+class _Process:
+    """The objects of a process: one context, its pool, and a stream for copies to and from frames.
+    Other work on the default stream does not delay these copies."""
+
+    def __init__(self, device):
+        self.context = Gpu.Context(device)
+        self.pool = Gpu.MemoryPool(self.context)
+        self.context.allocator = self.pool
+        self.stream = Gpu.Stream(self.context)
+        self.host_allocator = Gpu.HostAllocator(self.context)
+
+
+def _choose_device(worker, devices):
+    """Returns the device for a worker, or its name: by GPUMEM_DEVICE, or by the number at the end
+    of the name of the worker, among the devices of the default back end."""
+    if devices is None and (worker is None or os.environ.get("GPUMEM_DEVICE")):
+        return Gpu.Device.get_default()
+    if devices is None:
+        backend = Gpu.Device.get_default().backend
+        devices = [device for device in Gpu.devices() if device.backend == backend]
+    number = re.fullmatch(r"(?:.*-)?([0-9]+)", str(worker.name))
+    return devices[int(number[1]) % len(devices) if number else 0]
+
+
+def _get_process(worker=None, devices=None):
+    global _process
+    with _lock:
+        if _process is None:
+            _process = _Process(_choose_device(worker, devices))
+        return _process
+
+
+def context() -> Gpu.Context:
+    """Returns the context of this process, whose allocator is a pool. The first call, or register()
+    in a worker, creates it: on GPUMEM_DEVICE, or else on the device that register() chose, or else
+    on the default device. All workers of a process share it: start one process for each device.
+    Raises Gpu.NoDeviceError if there is no device."""
+    return _get_process().context
+
+
+# --- serialisation -------------------------------------------------------------------------------
+
+def _pack(array):
+    """Returns the header of an array, and a view of the elements to send, in C order. Fortran order
+    remains, and repeated elements travel once."""
+    turned = array.flags.f_contiguous and not array.flags.c_contiguous
+    dtype, memory = array.get_dtype(), array.memory
+    sent = array.T if turned else array
+    if array.size > 0:
+        sent = sent[tuple(slice(0, 1 if stride == 0 else None) for stride in sent.strides)]
+    return {"dtype": pickle.dumps(dtype.numpy()) if dtype.fields else dtype.name,
+            "turned": turned, "shape": list(array.shape), "sent": list(sent.shape),
+            "read-only": (memory is not None and not array.is_writable()
+                          and not array.shares_bytes)}, sent
+
+
+def _unpack(header, memory, offset=0):
+    """Returns an array with the form of that of _pack(), over memory with its elements."""
+    dtype = header["dtype"]
+    dtype = Gpu.DType(dtype if isinstance(dtype, str) else pickle.loads(dtype))
+    if memory is None:
+        return Gpu.Array.empty(context(), header["shape"], dtype)
+    array = Gpu.Array.for_memory(memory, header["sent"], dtype, offset)
+    array = array.T if header["turned"] else array
+    shape = tuple(header["shape"])
+    return array if array.shape == shape else array.broadcast_to(shape)
+
+
+def _dump(array):
+    """Copies the elements to a frame of page-locked memory. Waits for the work that uses the memory
+    of the array, and not for other work of the context. The frame keeps its memory allocated."""
+    header, sent = _pack(array)
+    if sent.size == 0:
+        return header, []
+    process = _get_process()
+    frame = process.host_allocator.alloc(sent.nbytes)
+    stream = process.stream if sent.context is process.context else sent.context.default_stream
+    with restored(sent.memory):
+        Gpu.Stream.read_array(stream, sent, frame.get_bytes(), 0, None)
+    stream.record().wait()
+    return header, [frame.view()]
+
+
+def _load(header, frames):
+    """Creates an array in the context of this process. Waits for the copy from the frame."""
+    if not frames:
+        return _unpack(header, None)
+    process = _get_process()
+    size = memoryview(frames[0]).nbytes
+    if header["read-only"]:
+        memory = Gpu.Buffer(process.context, frames[0], Gpu.MemoryFlags.READ_ONLY)
+    else:
+        memory = process.pool.alloc_buffer(size, process.stream)
+        process.stream.write(memory, frames[0], copy=False)
+        process.stream.record().wait()
+    return _unpack(header, memory)
+
+
+def _dump_cuda(array):
+    """Returns the memory of the array as a frame with the CUDA Array Interface. Waits for the work
+    that uses it: UCX reads frames without a stream. Other devices send frames of the host."""
+    if array.context.device.backend != "cuda":
+        raise NotImplementedError(f"{array.context.device.id} has no addresses of CUDA")
+    header, sent = _pack(array)
+    if sent.size == 0:
+        return header, []
+    if not sent.flags.c_contiguous or sent.memory.spilled:
+        with restored(sent.memory):
+            sent = sent.copy(order="C")
+    frame = Gpu.Array.for_memory(sent.memory, sent.nbytes, "uint8", sent.offset)
+    frame.memory.wait()
+    return header, [frame]
+
+
+def _load_cuda(header, frames):
+    """Creates an array over the frame, without a copy, which keeps the frame allocated."""
+    if not frames:
+        return _unpack(header, None)
+    array = Gpu.Array.from_cuda_array_interface(context(), frames[0])
+    return _unpack(header, array.memory, array.offset)
+
+
+def _register_family(serialize, deserialize, dump, load):
+    serialize.register(Gpu.Array)(dump)
+    deserialize.register(Gpu.Array)(load)
+    # A buffer travels as an array of its bytes
+    serialize.register(Gpu.Buffer)(
+        lambda buffer: dump(Gpu.Array.for_memory(buffer, buffer.size, "uint8")))
+    deserialize.register(Gpu.Buffer)(lambda header, frames: load(header, frames).memory)
+
+
+_register_family(dask_serialize, dask_deserialize, _dump, _load)
+_register_family(cuda_serialize, cuda_deserialize, _dump_cuda, _load_cuda)
+
+
+@dask.sizeof.sizeof.register(Gpu.Array)
+def _get_array_size(array):
+    return array.nbytes if array.memory is None else min(array.nbytes, array.memory.size)
+
+
+@dask.sizeof.sizeof.register(Gpu.Memory)
+def _get_memory_size(memory):
+    return memory.size
+
+
+# --- workers -------------------------------------------------------------------------------------
+
+class Plugin(distributed.WorkerPlugin):
+    """A plugin of Dask that creates the context and the Data of each worker: see register()."""
+    name = "gpumem"
+
+    def __init__(self, limit: Union[int, str, None] = None, target: Union[int, str, None] = None,
+                 devices: Optional[Sequence[str]] = None):
+        self.limit, self.target, self.devices = limit, target, devices
+
+    def setup(self, worker: Any) -> None:
+        """Dask calls this in each worker. Raises ValueError if another worker of the process has
+        another one of the given devices."""
+        process = _get_process(worker, self.devices)
+        if self.devices is not None:
+            device = Gpu.Device.find(_choose_device(worker, self.devices))
+            if device != process.context.device:
+                raise ValueError(f"worker {worker.name} cannot use {device.id}: its process uses "
+                                 f"{process.context.device.id}; start one process for each device")
+        limit = self.limit or dask.config.get("gpumem.limit", None)
+        target = self.target or dask.config.get("gpumem.target", None)
+        if limit is not None:
+            process.pool.limit = parse_bytes(limit)
+        if target is None:
+            fraction = dask.config.get("distributed.worker.memory.target") or 1
+            target = int(fraction * (process.pool.limit or process.context.device.memory_size))
+        if not isinstance(worker.data, Data):
+            worker.memory_manager.data = worker.state.data = Data(worker.data)
+        worker.data.open(process.pool, parse_bytes(target))
+
+    def teardown(self, worker: Any) -> None:
+        """Dask calls this when a worker ends, or when another plugin replaces this one."""
+        if isinstance(worker.data, Data):
+            worker.data.close()
+
+
+def register(client: distributed.Client, limit: Union[int, str, None] = None,
+             target: Union[int, str, None] = None,
+             devices: Optional[Sequence[str]] = None) -> Any:
+    """Prepares all workers of a client, also later ones, for arrays and buffers of devices. Blocks
+    until the present workers are ready, and raises their errors, such as Gpu.NoDeviceError. Returns
+    the answer of Dask.
+
+    limit is the most bytes, as a number or a text like "8 GiB", that the pool of each process
+    allocates from its device; by default there is no limit. Above target bytes in use, data are
+    spilled: see Data. The default is distributed.worker.memory.target, which is 0.6, of the limit
+    or else of the memory of the device. Without arguments, the configuration of Dask applies:
+    gpumem.limit and gpumem.target, or DASK_GPUMEM__LIMIT and DASK_GPUMEM__TARGET in the
+    environment.
+
+    devices are names for Gpu.Device.find(), by default all devices of the default back end. The
+    worker with the number i, at the end of its name, takes the i-th, modulo their count. A worker
+    with GPUMEM_DEVICE in its environment takes that device, unless devices are given."""
+    plugin = Plugin(limit, target, devices)
+    add = getattr(client, "register_plugin", None) or client.register_worker_plugin
+    return add(plugin, name=plugin.name)
+
+
+async def dask_setup(worker: Any) -> None:
+    """Does the work of register() for `dask worker --preload gpumem.distributed`."""
+    await worker.plugin_add(plugin=Plugin(), name=Plugin.name, catch_errors=False)

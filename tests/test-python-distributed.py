@@ -1,0 +1,519 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Tests of gpumem.distributed: frames of arrays and buffers, spilling, and clusters of Dask with
+workers in threads and in processes."""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import types
+
+from guide_util import Guide, clear, run_section
+from python_util import Gpu, Skip, equal, main, need, need_numpy, np, raises
+
+try:
+    import dask
+    import distributed
+    import gpumem.distributed as gd
+    from distributed.protocol import (deserialize, deserialize_bytes, serialize,
+                                      serialize_bytelist)
+except ImportError as error:
+    distributed, missing = None, error
+
+KIB, MIB = 1 << 10, 1 << 20
+HUNG = 240                                      # seconds
+
+SOURCE = """
+__kernel void
+square (__global uint *numbers)
+{
+  size_t i = get_global_id (0);
+
+  numbers[i] = numbers[i] * numbers[i] + 1;
+}
+"""
+
+
+@contextlib.contextmanager
+def on_device(fixture):
+    """Makes the device of the test that of gpumem.distributed, in this process and in workers."""
+    if distributed is None:
+        raise Skip(f"Dask is not installed: {missing}")
+    need_numpy()
+    os.environ["GPUMEM_DEVICE"] = fixture.device.id
+    try:
+        yield
+    finally:
+        os.environ.pop("GPUMEM_DEVICE", None)   # the guide has already removed it
+        if gd._process is not None:
+            gd._process.context.allocator = None
+        gd._process = None
+
+
+# --- frames --------------------------------------------------------------------------------------
+
+def send(value):
+    """Sends a value. Returns the received value, and the number of bytes of the frames."""
+    header, frames = serialize(value)
+    equal(header["serializer"], "dask", "serializer")
+    frames = [bytes(frame) for frame in frames]
+    return deserialize(header, frames), sum(map(len, frames))
+
+
+def check_array(array, expected, n_bytes=None):
+    got, sent = send(array)
+    equal((type(got), got.dtype, got.shape), (type(array), expected.dtype, expected.shape))
+    assert np.array_equal(got.to_numpy(), expected), f"{got.to_numpy()} is not {expected}"
+    equal(sent, expected.nbytes if n_bytes is None else n_bytes, "bytes sent")
+    return got
+
+
+def test_dtypes(fixture):
+    with on_device(fixture):
+        for name in ("bool", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16"):
+            numbers = np.arange(24).astype(name)
+            check_array(Gpu.Array.from_numpy(gd.context(), numbers), numbers)
+        texts = np.arange(64, dtype="u1").view("V16")
+        check_array(Gpu.Array.from_numpy(gd.context(), texts), texts)
+        records = np.zeros(4, [("a", "i4"), ("b", "f8", (2,))])
+        records["a"] = range(4)
+        check_array(Gpu.Array.from_numpy(gd.context(), records), records)
+        bits = Gpu.Array.from_numpy(gd.context(), np.arange(6, dtype="u2"))
+        got, _ = send(bits.view("bfloat16"))
+        equal((got.get_dtype().name, got.view("u2").tolist()), ("bfloat16", list(range(6))))
+
+
+def test_shapes(fixture):
+    with on_device(fixture):
+        numbers = np.arange(60, dtype="f4").reshape(3, 4, 5)
+        array = Gpu.Array.from_numpy(gd.context(), numbers)
+        for key in (np.s_[1], np.s_[:, 1:3], np.s_[::2, ::-1, ::3], np.s_[..., 0], np.s_[0, 0, 0],
+                    np.s_[:, None], np.s_[2:2]):
+            check_array(array[key], numbers[key])
+        assert check_array(array.T, numbers.T).flags.f_contiguous
+        check_array(array.transpose(1, 0, 2), numbers.transpose(1, 0, 2))
+        row = np.arange(5, dtype="f8")
+        repeated = Gpu.Array.from_numpy(gd.context(), row).broadcast_to((1000, 5))
+        got = check_array(repeated, np.broadcast_to(row, (1000, 5)), 40)
+        equal((got.strides, got.is_writable()), ((0, 8), False))
+
+
+def test_memory(fixture):
+    """Buffers, slices, pools, and memory that arrays share or may only read."""
+    with on_device(fixture):
+        context = gd.context()
+        text = bytes(range(256)) * 2
+        buffer = Gpu.Buffer(context, text)
+        got, sent = send(buffer)
+        equal((got.read(), got.size, sent), (text, 512, 512))
+        align = context.device.base_alignment
+        got, sent = send(buffer[align:align + 5])
+        equal((got.read(), sent), (text[align:align + 5], 5))
+        pooled = context.allocator.alloc_buffer(300, None)
+        pooled.write(text[:300])
+        got, sent = send(pooled)
+        equal((got.read(), sent), (text[:300], 300))
+        shared = [Gpu.Array.for_memory(buffer, 100, "u1", offset) for offset in (0, 50)]
+        got = deserialize_bytes(b"".join(serialize_bytelist({"shared": shared, "rest": 5})))
+        equal([array.to_numpy().tobytes() for array in got["shared"]], [text[:100], text[50:150]])
+        constant = Gpu.Buffer(context, b"abcd", Gpu.MemoryFlags.READ_ONLY)
+        got, _ = send(constant)
+        equal((got.read(), got.flags), (b"abcd", Gpu.MemoryFlags.READ_ONLY))
+        got, _ = send(Gpu.Array.for_memory(constant, 4, "u1"))
+        equal((got.is_writable(), got.tolist()), (False, list(b"abcd")))
+        host = Gpu.HostMemory(context, 16)
+        host.write(bytes(range(16)))
+        check_array(Gpu.Array.for_memory(host, (4, 4), "u1")[:, 1],
+                    np.arange(1, 16, 4, dtype="u1"))
+
+
+def test_sizes(fixture):
+    with on_device(fixture):
+        array = Gpu.Array.zeros(gd.context(), (10, 100), "f4")
+        repeated = Gpu.Array.zeros(gd.context(), 10, "f4").broadcast_to((1000, 10))
+        values = (array, array[1], repeated, array.memory, array[:0])
+        equal([dask.sizeof.sizeof(value) for value in values], [4000, 400, 40, 4000, 0])
+
+
+def test_frames_wait_for_their_array(fixture):
+    """A frame has the bytes of the work before it, does not wait for other work of the context, and
+    neither depends on later writes nor on the array."""
+    with on_device(fixture):
+        context = gd.context()
+        array = Gpu.Array.zeros(context, 4 * MIB, "u4")
+        busy, other = Gpu.Stream(context), Gpu.Stream(context)
+        gate = None
+        if fixture.device.capabilities & Gpu.Capabilities.USER_EVENTS:
+            gate = Gpu.Event.new_user(context)
+            busy.wait_event(gate)
+        for value in range(30):
+            array.fill(value, other)
+        header, frames = serialize(array)       # blocks if it waits for the stream `busy`
+        assert np.all(np.frombuffer(frames[0], "u4") == 29), "the frame is older than the work"
+        if gate is not None:
+            gate.complete()
+        array.fill(8)
+        del array
+        assert np.all(deserialize(header, frames).to_numpy() == 29)
+        busy.synchronize()
+
+
+def test_cuda_frames(fixture):
+    """Frames for UCX are memory of the device, only on CUDA. Their work has completed."""
+    with on_device(fixture):
+        array = Gpu.Array.from_numpy(gd.context(), np.arange(60, dtype="f4").reshape(3, 4, 5))
+        families = ("cuda", "dask")
+        header, frames = serialize(array[:, ::2], families)
+        is_cuda = fixture.device.backend == "cuda"
+        equal(header["serializer"], families[not is_cuda])
+        equal(hasattr(frames[0], "__cuda_array_interface__"), is_cuda)
+        got = deserialize(header, frames, families)
+        assert np.array_equal(got.to_numpy(), array.to_numpy()[:, ::2])
+        header, frames = serialize(array.memory, families)
+        equal(deserialize(header, frames, families).read(), array.to_numpy().tobytes())
+        stream = Gpu.Stream(gd.context())
+        array.fill(5, stream)
+        done = stream.record()
+        serialize(array, families)
+        equal(done.query(), Gpu.EventStatus.COMPLETE)
+
+
+# --- spilling ------------------------------------------------------------------------------------
+
+class Lower(dict):
+    """A mapping that fails to write values to disk."""
+    full = False
+
+    def __setitem__(self, key, value):
+        if self.full:
+            raise OSError("the disk is full")
+        super().__setitem__(key, value)
+
+
+@contextlib.contextmanager
+def data_with_target(target, limit=0):
+    context = gd.context()
+    data = gd.Data(Lower())
+    data.open(context.allocator, context.allocator.used_bytes + target)
+    context.allocator.limit = limit
+    try:
+        yield data
+    finally:
+        data.close()
+        data.clear()
+
+
+def full(value, size=4 * KIB):
+    return Gpu.Array.full(gd.context(), size // 4, value, "u4")
+
+
+def test_spill_least_recently_used(fixture):
+    with on_device(fixture), data_with_target(12 * KIB) as data:
+        for key in range(8):
+            data[key] = full(key)
+        equal((sorted(data), sorted(data.lower)), (list(range(8)), list(range(5))))
+        assert all(value.memory.spilled for value in data.lower.values())
+        for key in (3, 0, 7):
+            equal(data[key].tolist(), [key] * KIB)
+        equal(sorted(data.lower), [1, 2, 4, 5, 6])
+        data["text"] = "of the host"
+        equal((data["text"], data.lower["text"], len(data), 3 in data), ("of the host",) * 2
+              + (9, True))
+        equal(data.pop(1).memory.spilled, True)
+        del data[2], data[3]
+        equal(sorted(map(str, data)), ["0", "4", "5", "6", "7", "text"])
+        equal(data.pop(1, None), None)
+        with raises(KeyError):
+            data[1]
+
+
+def test_spill_not_in_use(fixture):
+    """Memory in use stays: arrays, other views, and buffers that the mapping returned."""
+    with on_device(fixture), data_with_target(8 * KIB) as data:
+        data["array"], data["buffer"] = full(1), Gpu.Buffer(gd.context(), b"abcd" * KIB)
+        view, buffer = data["array"][5:], data["buffer"]
+        for key in range(8):
+            data[key] = full(key)
+            equal((view.tolist()[0], buffer.read(0, 4)), (1, b"abcd"))
+        del view, buffer
+        for key in range(8):
+            equal(data[key].tolist()[0], key)
+        assert {"array", "buffer"} <= set(data.lower), list(data.lower)
+        equal((data["array"].tolist()[0], data["buffer"].read(4, 4)), (1, b"abcd"))
+
+
+def test_spill_shared_memory(fixture):
+    with on_device(fixture), data_with_target(8 * KIB) as data:
+        whole = full(5)
+        data["values"] = [whole, {"part": whole[10:]}, 3]
+        data["other"] = (whole[:10],)
+        del whole
+        for key in range(4):
+            data[key] = full(key)
+        assert {"values", "other"} <= set(data.lower), list(data.lower)
+        values = data["values"]
+        equal((values[0].tolist(), values[1]["part"].shape, values[2]), ([5] * KIB, (KIB - 10,), 3))
+        equal(data["other"][0].tolist(), [5] * 10)
+
+
+def test_spill_for_a_request(fixture):
+    """A request that the pool cannot serve spills data. If all are in use, it fails."""
+    with on_device(fixture), data_with_target(1 << 40, 8 * MIB) as data:
+        for key in range(7):
+            data[key] = full(key, MIB)
+        big = full(9, 4 * MIB)
+        assert sum(value.memory.spilled for value in data._device.values()) >= 3
+        del big
+        for key in range(7):
+            equal(data[key].tolist()[-1], key)
+        held = [data[key] for key in range(7)]
+        with raises(Gpu.OutOfDeviceMemoryError):
+            full(9, 4 * MIB)
+        equal([array.tolist()[0] for array in held], list(range(7)))
+
+
+def test_spill_in_threads(fixture):
+    """Threads that allocate memory spill data that another thread reads and drops."""
+    with on_device(fixture), data_with_target(4 * MIB, 8 * MIB) as data:
+        failed = []
+        done = threading.Event()
+
+        def allocate():
+            try:
+                while not done.is_set():
+                    equal(full(3, MIB).tolist()[-1], 3)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=allocate) for _ in range(2)]
+        for key in range(12):
+            data[key] = full(key, 512 * KIB)
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(100):
+                key = random.randrange(12)
+                equal(data[key].tolist()[-1], key)
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        assert not failed, failed
+        del thread, threads
+
+
+def test_spill_without_disk(fixture):
+    """If the lower mapping refuses a value, the value stays in the memory of the host."""
+    with on_device(fixture), data_with_target(8 * KIB) as data:
+        data.lower.full = True
+        for key in range(6):
+            data[key] = full(key)
+        equal((len(data.lower), sorted(data)), (0, list(range(6))))
+        equal(sum(value.memory.spilled for value in data._device.values()), 4)
+        for key in range(6):
+            equal(data[key].tolist(), [key] * KIB)
+
+
+def test_frames_of_spilled_memory(fixture):
+    with on_device(fixture):
+        array = full(6)
+        array.memory.spill()
+        equal((send(array)[0].tolist(), array.memory.spilled), ([6] * KIB, True))
+        header, frames = serialize(array, ("cuda", "dask"))
+        equal((deserialize(header, frames, ("cuda", "dask")).tolist(), array.memory.spilled),
+              ([6] * KIB, True))
+
+
+def plain_devices_of_workers():
+    if distributed is None:
+        raise Skip(f"Dask is not installed: {missing}")
+    devices = ["a", "b", "c"]
+    names = {0: "a", 4: "b", "gpu-2": "c", "3": "a", "tcp://127.0.0.1:38211": "a", "host": "a"}
+    for name, device in names.items():
+        equal(gd._choose_device(types.SimpleNamespace(name=name), devices), device, name)
+
+
+# --- clusters ------------------------------------------------------------------------------------
+
+def load(part, size):
+    return Gpu.Array.from_numpy(gd.context(), np.arange(part * size, part * size + size,
+                                                        dtype="u4"))
+
+
+def square(array):
+    result = array.copy()
+    program = Gpu.Program(gd.context(), SOURCE)
+    program.square(gd.context().default_stream, result.size, None, result)
+    return result
+
+
+def add(one, other):
+    return one.to_numpy() + other.to_numpy()
+
+
+def summarize(array):
+    return int(array.to_numpy().sum(dtype="u8"))
+
+
+def get_state(dask_worker):
+    data = dask_worker.data
+    return {"device": gd.context().device.id, "limit": data._pool.limit,
+            "peak": data._pool.peak_managed_bytes, "below": len(data._below)}
+
+
+def expect(part, size):
+    numbers = np.arange(part * size, part * size + size, dtype="u4")
+    return numbers * numbers + np.uint32(1)
+
+
+def map_more_than_the_limit(client, device, n_workers):
+    """Maps a kernel over 24 MiB, and keeps parts and results, with 8 MiB of each device."""
+    size, n_parts = MIB // 4, 24
+    parts = client.map(load, range(n_parts), size=size)
+    results = client.map(square, parts)
+    sums = client.gather(client.map(summarize, results))
+    equal(sums, [int(expect(part, size).sum(dtype="u8")) for part in range(n_parts)])
+    for state in client.run(get_state).values():
+        equal((state["device"], state["limit"]), (device.id, 8 * MIB))
+        assert state["peak"] <= 8 * MIB and state["below"] > 0, state
+    got = client.gather(results[5])
+    assert isinstance(got, Gpu.Array) and np.array_equal(got.to_numpy(), expect(5, size))
+
+
+def scatter_and_gather(client, n_objects):
+    """Sends objects of random sizes to workers and back, and drops references meanwhile."""
+    numbers = random.Random(5)
+    pending = []
+    for _ in range(n_objects // 50):
+        sizes = [numbers.choice((0, 1, numbers.randrange(300), numbers.randrange(40000)))
+                 for _ in range(50)]
+        values = [np.arange(size, dtype="u2") * 7 for size in sizes]
+        arrays = [Gpu.Array.from_numpy(gd.context(), value) for value in values]
+        futures = client.scatter(arrays, hash=False)
+        del arrays
+        pending += zip(futures, values)
+        numbers.shuffle(pending)
+        del futures
+        del pending[:numbers.randrange(10)]
+        batch, pending = pending[:40], pending[40:]
+        got = client.gather([future for future, _ in batch])
+        for array, (_, value) in zip(got, batch):
+            assert np.array_equal(array.to_numpy(), value)
+
+
+def limit_files(size):
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def fill_the_disk(client):
+    """The workers cannot write files of more than 64 KiB: the data stay in memory."""
+    client.run(limit_files, 64 * KIB)
+    size = MIB // 4
+    results = client.map(square, client.map(load, range(24), size=size))
+    equal(client.gather(client.map(summarize, results)),
+          [int(expect(part, size).sum(dtype="u8")) for part in range(24)])
+    client.run(limit_files, -1)
+
+
+def die_while_sending(receiver):
+    """In a worker: stops the receiver of the next frame, and kills this process in the middle of
+    the frame. The receiver then continues."""
+    from distributed.protocol import dask_serialize
+    dump = dask_serialize.dispatch(Gpu.Array)
+
+    def die():
+        os.kill(receiver, signal.SIGCONT)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def dump_and_die(array):
+        header, frames = dump(array)
+        os.kill(receiver, signal.SIGSTOP)
+        threading.Timer(0.5, die).start()
+        return header, frames
+    dask_serialize.register(Gpu.Array)(dump_and_die)
+
+
+def set_limit(limit):
+    gd.context().allocator.limit = limit
+
+
+def kill_a_sender(client):
+    """A worker dies while it sends 16 MiB, more than a socket holds, to the other: its data are
+    computed again."""
+    size = 4 * MIB
+    client.run(set_limit, 128 * MIB)
+    workers = client.run(os.getpid)
+    (first, _), (second, receiver) = workers.items()
+    mine = client.submit(load, 1, size, workers=[first], allow_other_workers=True)
+    other = client.submit(load, 2, size, workers=[second], allow_other_workers=True)
+    distributed.wait([mine, other])
+    client.run(die_while_sending, receiver, workers=[first])
+    got = client.submit(add, mine, other, workers=[second], allow_other_workers=True).result(HUNG)
+    assert np.array_equal(got, np.arange(size, 2 * size, dtype="u4")
+                          + np.arange(2 * size, 3 * size, dtype="u4"))
+
+
+def list_shared():
+    """Lists shared memory, without the files of other tests, which may run at the same time."""
+    return {name for name in os.listdir("/dev/shm")
+            if "gpumem" in name and not name.startswith("gpumem-files-")}
+
+
+@contextlib.contextmanager
+def cluster(**options):
+    # Only the target for the lower mapping applies: the memory of the whole process varies
+    config = {"distributed.worker.memory.target": 0.01, "distributed.worker.memory.spill": False,
+              "distributed.worker.memory.pause": False,
+              "distributed.worker.memory.terminate": False,
+              "distributed.comm.timeouts.connect": "120s"}
+    with dask.config.set(config), distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=None,
+            **options) as made, distributed.Client(made, timeout=HUNG) as client:
+        yield client
+
+
+def test_workers_in_threads(fixture):
+    need(fixture, Gpu.Capabilities.SOURCE)
+    with on_device(fixture), cluster(processes=False) as client:
+        gd.register(client, limit="8 MiB")
+        map_more_than_the_limit(client, fixture.device, 2)
+        scatter_and_gather(client, 1000)
+
+
+def test_workers_in_processes(fixture):
+    need(fixture, Gpu.Capabilities.SOURCE)
+    shared = list_shared()
+    with on_device(fixture):
+        os.environ["DASK_GPUMEM__LIMIT"] = "8 MiB"
+        try:
+            with cluster(processes=True, preload=["gpumem.distributed"]) as client:
+                map_more_than_the_limit(client, fixture.device, 2)
+                scatter_and_gather(client, 1000)
+                # The stand-in for the CUDA driver has its memory in files, which the limit covers
+                if fixture.device.backend != "cuda":
+                    fill_the_disk(client)
+                kill_a_sender(client)
+        finally:
+            del os.environ["DASK_GPUMEM__LIMIT"]
+    equal(list_shared() - shared, set(), "new shared memory afterwards")
+
+
+def test_guide(fixture):
+    """Runs the guide from top to bottom in one namespace."""
+    need(fixture, Gpu.Capabilities.SOURCE)
+    guide, names = Guide("dask"), {"__name__": "guide"}
+    with on_device(fixture):
+        try:
+            for section in [guide.preamble, *guide.sections]:
+                run_section(guide, section, fixture.device, names)
+        finally:
+            clear(names)
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
