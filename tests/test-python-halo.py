@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The examples halo-devices, halo-mpi and halo-dask with more devices and other sizes than in
+check-examples. They compare the picture with that of one device."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+
+from python_util import Gpu, Skip, equal, main, need, need_numpy
+
+TIMEOUT = 240                                   # seconds for one program
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               # Containers may forbid that a process reads the memory of another process
+               "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+               "OMPI_MCA_plm_rsh_agent": "true"}
+
+
+def find_example(name):
+    folder = os.environ.get("TEST_TOP_SRCDIR", "none")
+    path = os.path.join(folder, "examples", "python", name)
+    if not os.path.exists(path):
+        raise Skip("the examples are not here")
+    return path
+
+
+def run(*command, **environment):
+    """Runs a program. Returns the first words of the lines of its table."""
+    done = subprocess.run(command, env={**os.environ, **ENVIRONMENT, **environment}, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT)
+    if done.returncode == 77:
+        raise Skip(done.stdout.strip().split("\n")[-1])
+    assert done.returncode == 0, f"status {done.returncode}: {done.stdout}{done.stderr}"
+    return [line.split()[0] for line in done.stdout.splitlines()[2:]]
+
+
+def prepare(fixture, name):
+    need(fixture, Gpu.Capabilities.SOURCE)
+    need_numpy()
+    return find_example(name)
+
+
+def test_contexts(fixture):
+    """Three bands on one device, each in a context of its own. The last round has one step."""
+    program = prepare(fixture, "halo-devices.py")
+    equal(run(sys.executable, program, "--workers=3", "--width=50", "--rows=9", "--steps=10",
+              "--depth=3", GPUMEM_DEVICE=fixture.device.id), ["1", "2", "3"])
+
+
+def test_processes(fixture):
+    program = prepare(fixture, "halo-mpi.py")
+    for name in ("mpi4py", "gpumem.mpi"):
+        if importlib.util.find_spec(name) is None:
+            raise Skip(f"{name} is not installed")
+    if shutil.which("mpiexec") is None:
+        raise Skip("mpiexec is not installed")
+    equal(run("mpiexec", "-n", "3", sys.executable, "-m", "mpi4py", program, "--width=50",
+              "--rows=9", "--steps=10", "--depth=3", GPUMEM_DEVICE=fixture.device.id),
+          ["1", "2", "3"])
+
+
+def count_devices(**environment):
+    """Returns the number of devices of the default back end, in a new process."""
+    code = ("import gi; gi.require_version('Gpu', '1.0'); from gi.repository import Gpu; "
+            "print(sum(device.backend == Gpu.Device().backend for device in Gpu.devices()))")
+    return int(subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment},
+                              text=True, capture_output=True, check=True).stdout)
+
+
+def plain_devices():
+    """Four bands on the devices of the default back end, or on two devices of PoCL."""
+    need_numpy()
+    program = find_example("halo-devices.py")
+    # The name of PoCL's CPU device depends on the version
+    for environment in ({}, {"POCL_DEVICES": "cpu cpu"}, {"POCL_DEVICES": "pthread pthread"}):
+        if count_devices(**environment) > 1:
+            equal(run(sys.executable, program, "--workers=4", "--depth=5", **environment),
+                  ["1", "2", "4"])
+            return
+    raise Skip("the default back end has one device")
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
