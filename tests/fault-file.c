@@ -43,6 +43,26 @@ blocking (GpuContext *context, GpuFile *file, GpuMemory *from, GpuMemory *to, GE
          && gpu_memory_read_file (to, stream, 0, file, 0, SIZE, NULL, error);
 }
 
+/* The same without a wait between the copies, through page-locked memory of the program as well */
+static gboolean
+in_order (GpuContext *context, GpuFile *file, GpuMemory *from, GpuMemory *to, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuHostMemory) host = NULL;
+
+  if (stream == NULL)
+    return FALSE;
+  host = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, SIZE, error);
+
+  return host != NULL
+         && gpu_stream_fill (stream, from, 0, SIZE, (const guint8 *) "\7", 1, error)
+         && gpu_stream_write_file (stream, from, 0, file, 0, SIZE, NULL, error)
+         && gpu_stream_read_file (stream, GPU_MEMORY (host), 0, file, 0, SIZE, NULL, error)
+         && gpu_stream_write_file (stream, GPU_MEMORY (host), 0, file, 1, SIZE, NULL, error)
+         && gpu_stream_read_file (stream, to, 0, file, 1, SIZE, NULL, error)
+         && gpu_stream_synchronize (stream, NULL, error);
+}
+
 static gboolean
 asynchronous (GpuFile *file, GpuMemory *memory, GError **error)
 {
@@ -89,6 +109,11 @@ copy_files (GpuContext *context, GError **error)
       || !gpu_buffer_read (to, NULL, 0, data, SIZE, NULL, error))
     return FALSE;
   fault_check (data, 7, SIZE, "blocking");
+  if (!gpu_buffer_fill (to, NULL, 0, SIZE, (const guint8 *) "\1", 1, NULL, error)
+      || !in_order (context, file, GPU_MEMORY (from), GPU_MEMORY (to), error)
+      || !gpu_buffer_read (to, NULL, 0, data, SIZE, NULL, error))
+    return FALSE;
+  fault_check (data, 7, SIZE, "in order");
   if (!gpu_memory_write_file (GPU_MEMORY (to), NULL, 0, file, 10, SIZE, NULL, error)
       || !asynchronous (file, GPU_MEMORY (from), error)
       || !gpu_buffer_read (from, NULL, 0, data, SIZE, NULL, error))

@@ -237,8 +237,44 @@ write_async (gpointer memory, GpuStream *stream, gsize offset, GpuFile *file, gu
   return gpu_memory_write_file_finish (memory, test_await (&result), error);
 }
 
-static const CopyFunc reads[] = { read_blocking, read_async };
-static const CopyFunc writes[] = { write_blocking, write_async };
+/* Gets the error from the stream. */
+static gboolean
+wait_for (GpuStream *stream, gboolean submitted, GError **error)
+{
+  return submitted && gpu_stream_synchronize (stream, NULL, error);
+}
+
+static GpuStream *
+get_stream (gpointer memory, GpuStream *stream)
+{
+  return stream != NULL ? stream
+                        : gpu_context_get_default_stream (gpu_memory_get_context (memory));
+}
+
+static gboolean
+read_in_order (gpointer memory, GpuStream *stream, gsize offset, GpuFile *file, guint64 position,
+               gsize size, GError **error)
+{
+  stream = get_stream (memory, stream);
+
+  return wait_for (stream, gpu_stream_read_file (stream, memory, offset, file, position, size,
+                                                 NULL, error), error);
+}
+
+static gboolean
+write_in_order (gpointer memory, GpuStream *stream, gsize offset, GpuFile *file, guint64 position,
+                gsize size, GError **error)
+{
+  stream = get_stream (memory, stream);
+
+  return wait_for (stream, gpu_stream_write_file (stream, memory, offset, file, position, size,
+                                                  NULL, error), error);
+}
+
+#define N_KINDS 3
+
+static const CopyFunc reads[N_KINDS] = { read_blocking, read_async, read_in_order };
+static const CopyFunc writes[N_KINDS] = { write_blocking, write_async, write_in_order };
 
 /* --- data ------------------------------------------------------------------------------------- */
 
@@ -266,7 +302,7 @@ file_data (TestFixture *fixture)
   const gsize sizes[] = { 1, 4096, 64 * 1024 + 3, SIZE };
 
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
-    for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+    for (guint kind = 0; kind < N_KINDS; kind++)
       {
         check_data (fixture, fixture->stream, sizes[i], 0, kind);
         check_data (fixture, fixture->stream, sizes[i], 4097, kind);
@@ -276,7 +312,7 @@ file_data (TestFixture *fixture)
 static void
 file_long (TestFixture *fixture)
 {
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     check_data (fixture, fixture->stream, LONG_SIZE, 11, kind);
 }
 
@@ -285,7 +321,7 @@ check_stream_kind (TestFixture *fixture, GpuStreamFlags flags)
 {
   g_autoptr (GpuStream) stream = test_stream (fixture, flags);
 
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     check_data (fixture, stream, SIZE, 1, kind);
 }
 
@@ -307,7 +343,7 @@ static void
 file_without_staging (TestFixture *fixture)
 {
   gpu_context_set_staging_limit (fixture->context, 0);
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     check_data (fixture, fixture->stream, SIZE, 1, kind);
 }
 
@@ -319,7 +355,7 @@ check_memory_kind (TestFixture *fixture, GpuMemory *memory)
   g_autoptr (GBytes) bytes = test_random_bytes (size);
   g_autoptr (GpuFile) from = file_take (temporary (bytes));
 
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     {
       int fd = temporary (NULL);
       g_autoptr (GpuFile) to = file_for (fd, GPU_FILE_FLAGS_NONE);
@@ -430,7 +466,7 @@ file_gate (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
 
-  for (guint i = 0; i < 2 * G_N_ELEMENTS (reads); i++)
+  for (guint i = 0; i < 2 * N_KINDS; i++)
     {
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
       g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -441,7 +477,7 @@ file_gate (TestFixture *fixture)
       test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "",
                                        1, &error), error);
       thread = g_thread_new ("opener", open_later, &opener);
-      test_assert_ok (reads[i % 2] (buffer, i < 2 ? stream : other, 0, file, 0, SIZE, &error),
+      test_assert_ok (reads[i / 2] (buffer, i % 2 == 0 ? stream : other, 0, file, 0, SIZE, &error),
                       error);
       g_assert_true (g_atomic_int_get (&opener.opened));
       g_thread_join (thread);
@@ -539,7 +575,7 @@ file_end (TestFixture *fixture)
   int fd = temporary (bytes);
   g_autoptr (GpuFile) file = file_for (fd, GPU_FILE_FLAGS_NONE);
 
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     {
       g_assert_false (reads[kind] (buffer, fixture->stream, 0, file, 0, SIZE + 100, &error));
       test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte", end,
@@ -549,7 +585,7 @@ file_end (TestFixture *fixture)
 
   /* The file grows: the next read is correct. */
   g_assert_cmpint (pwrite (fd, g_bytes_get_data (more, NULL), 100, SIZE), ==, 100);
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     test_assert_ok (reads[kind] (buffer, fixture->stream, 0, file, 0, SIZE + 100, &error), error);
   test_assert_ok (gpu_buffer_read (buffer, NULL, SIZE, (guint8[100]) { 0 }, 100, NULL, &error),
                   error);
@@ -568,7 +604,7 @@ file_empty (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 9);
 
-      g_assert_false (reads[i % 2] (buffer, fixture->stream, 0, file, 0, SIZE, &error));
+      g_assert_false (reads[i % N_KINDS] (buffer, fixture->stream, 0, file, 0, SIZE, &error));
       test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte 0");
       check_unreadable (buffer);
     }
@@ -590,13 +626,14 @@ file_read_fails (TestFixture *fixture)
       memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, SIZE, &error);
       g_assert_no_error (error);
       break_at ((gssize) at, EIO);
-      g_assert_false (reads[at % 2] (memory, fixture->stream, 0, file, 0, SIZE, &error));
+      g_assert_false (reads[at % N_KINDS] (memory, fixture->stream, 0, file, 0, SIZE, &error));
       break_at (-1, 0);
       test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot read", text);
       gpu_context_synchronize (fixture->context, NULL);
       g_clear_error (&error);
       test_assert_mem (gpu_host_memory_get_data (memory), g_bytes_get_data (bytes, NULL), at);
-      test_assert_ok (reads[at % 2] (memory, fixture->stream, 0, file, 0, SIZE, &error), error);
+      test_assert_ok (reads[at % N_KINDS] (memory, fixture->stream, 0, file, 0, SIZE, &error),
+                      error);
       test_assert_mem (gpu_host_memory_get_data (memory), g_bytes_get_data (bytes, NULL), SIZE);
     }
 }
@@ -616,12 +653,13 @@ file_write_fails (TestFixture *fixture)
       g_autoptr (GpuFile) file = file_for (fd, GPU_FILE_FLAGS_NONE);
 
       break_at ((gssize) at, ENOSPC);
-      g_assert_false (writes[at % 2] (buffer, fixture->stream, 0, file, 0, SIZE, &error));
+      g_assert_false (writes[at % N_KINDS] (buffer, fixture->stream, 0, file, 0, SIZE, &error));
       break_at (-1, 0);
       test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NO_SPACE, "cannot write", text);
       check_file (fd, before, 0);
       test_assert_content (buffer, bytes);
-      test_assert_ok (writes[at % 2] (buffer, fixture->stream, 0, file, 0, SIZE, &error), error);
+      test_assert_ok (writes[at % N_KINDS] (buffer, fixture->stream, 0, file, 0, SIZE, &error),
+                      error);
       check_file (fd, bytes, 0);
       close (fd);
     }
@@ -632,7 +670,7 @@ static void
 file_short (TestFixture *fixture)
 {
   g_atomic_pointer_set (&most_bytes, 10007);
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     check_data (fixture, fixture->stream, SIZE, 3, kind);
   g_atomic_pointer_set (&most_bytes, G_MAXSIZE);
 }
@@ -648,7 +686,7 @@ file_failed_before (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
 
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -789,7 +827,7 @@ file_invalid (TestFixture *fixture)
 
   g_unlink (path);
   close (fd);
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     {
       GpuStream *stream = fixture->stream;
 
@@ -909,7 +947,7 @@ file_direct (TestFixture *fixture)
   g_autoptr (GpuFile) to = file_for (out, GPU_FILE_FLAGS_DIRECT);
 
   g_atomic_pointer_set (&n_direct, 0);
-  for (guint kind = 0; kind < G_N_ELEMENTS (reads); kind++)
+  for (guint kind = 0; kind < N_KINDS; kind++)
     {
       test_assert_ok (reads[kind] (buffer, fixture->stream, MARGIN, from, 0, SIZE, &error), error);
       check_memory (buffer, bytes);
@@ -920,8 +958,7 @@ file_direct (TestFixture *fixture)
 
   if ((test_get_number (from, "flags") & GPU_FILE_FLAGS_DIRECT) == 0)
     g_test_message ("the file system lacks O_DIRECT");
-  else if (strcmp (gpu_device_get_backend (fixture->device), "opencl") != 0
-           && !g_test_subprocess ())
+  else if (!g_test_subprocess ())
     g_assert_cmpuint (g_atomic_pointer_get (&n_direct), >=, 2 * (SIZE - 4096));
 
   close (in);

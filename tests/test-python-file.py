@@ -100,6 +100,36 @@ def test_write(fixture):
         equal((path / "text").read_bytes(), b"head" + data[:5])
 
 
+def test_stream(fixture):
+    stream = fixture.context.default_stream
+    buffer = Gpu.Buffer(fixture.context, SIZE)
+    with random_file() as (path, data):
+        equal(stream.read_file(buffer, path), SIZE)
+        equal(stream.write_file(buffer, path.parent / "new"), SIZE)
+        buffer.fill(0)                          # behind the copies
+        equal((path.parent / "new").read_bytes(), data)
+        equal(stream.read_file(buffer, Gpu.File(path), offset=3, position=100, size=7), 7)
+        equal(buffer.read(3, 7), data[100:107])
+        equal(stream.write_file(buffer, path.parent / "new", offset=3, size=7), 7)
+        stream.synchronize()
+        equal((path.parent / "new").read_bytes(), data[100:107])
+        equal(stream.write_file(buffer, "/dev/null"), SIZE)
+        equal(buffer.write_file("/dev/null"), SIZE)
+        equal(stream.read_file(buffer, path, position=SIZE), 0)
+        stream.read_file(buffer, path, size=SIZE, position=1)
+        with io_error(Gio.IOErrorEnum.PARTIAL_INPUT, f"ends at byte {SIZE}", str(path)):
+            stream.synchronize()
+        cancellable = Gio.Cancellable()
+        cancellable.cancel()
+        with io_error(Gio.IOErrorEnum.CANCELLED):
+            stream.read_file(buffer, path, cancellable=cancellable)
+        with raises(OverflowError, "position", "-1"):
+            stream.write_file(buffer, path, position=-1)
+        with raises(TypeError, "a path", "1.5"):
+            stream.read_file(buffer, 1.5)
+        equal(path.read_bytes(), data)
+
+
 def test_errors(fixture):
     buffer = Gpu.Buffer(fixture.context, 10)
     with folder() as path:

@@ -16,6 +16,11 @@ GpuTransfer *_gpu_timeline_stage         (GpuTimeline            *timeline,
                                           GpuMemory              *memory,
                                           const GpuTransferCopy  *copy,
                                           gboolean                blocking);
+/* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the driver captures the work of the stream: threads
+ * that wait for the stream would wait for ever, and copies through the host happen once only. */
+gboolean     _gpu_timeline_check_capture (GpuTimeline            *timeline,
+                                          const char             *function,
+                                          GError                **error);
 /* Submits a staged copy with _gpu_submit(), and ends the transfer. */
 gboolean     _gpu_submit_staged          (GpuTimeline            *timeline,
                                           GpuSubmission          *submission,

@@ -44,6 +44,40 @@
  * All functions may be called from any thread.
  */
 
+static gboolean
+is_capturing (GpuTimeline *timeline)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  guint64 id = 0;
+  guint64 capture = 0;
+
+  /* Only the program can begin a capture, with the handle of the driver's stream. */
+  if (ops->get_state == NULL || !g_atomic_int_get (&timeline->is_open))
+    return FALSE;
+
+  _gpu_timeline_lock (timeline);
+  if (timeline->stream != NULL && !timeline->is_ended)
+    ops->get_state (timeline->stream, &id, &capture);
+  _gpu_timeline_unlock (timeline);
+
+  return capture != 0;
+}
+
+gboolean
+_gpu_timeline_check_capture (GpuTimeline  *timeline,
+                             const char   *function,
+                             GError      **error)
+{
+  if (!is_capturing (timeline))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: the stream is being captured into a graph, and a graph cannot access files; "
+               "end the capture first", function);
+
+  return FALSE;
+}
+
 GpuTransfer *
 _gpu_timeline_stage (GpuTimeline           *timeline,
                      GpuMemory             *memory,
@@ -54,13 +88,18 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   gboolean plain;
 
   if (timeline->context->backend->transfer == NULL
-      || (memory->has_host_data && copy->file == NULL && !_gpu_debug_has (GPU_DEBUG_STAGE)))
+      || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
     return NULL;
 
   /* Do not stage the copy if the context or the memory is unusable: _gpu_submit() then reports the
    * error. In a forked child, not even the locks are usable, so check this before locking. */
   if (!_gpu_native_context_check (timeline->context, NULL)
       || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
+    return NULL;
+
+  /* The threads of a staged copy would wait for work that the driver only records. The driver
+   * decides itself whether it captures the copy. */
+  if (is_capturing (timeline))
     return NULL;
 
   /* Work that waits for user events may never execute. */
@@ -167,6 +206,9 @@ gpu_context_get_staging_limit (GpuContext *context)
  * Sets the limit of page-locked memory for staging. Unused memory in excess of the limit is freed
  * at once, which may block until the device is idle. A thread of the library frees the rest of the
  * excess as soon as no copy uses it.
+ *
+ * If all memory is in use, a copy between a file and memory allocates 4 MiB beyond the limit, so
+ * that its caller does not block. All pending copies of one stream share this memory.
  *
  * Since: 0.1
  */

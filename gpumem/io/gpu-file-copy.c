@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies between files and memory: a sequence of operations of a stream that a thread waits for. */
+/* Copies between files and memory, in the order of a stream. */
 #include "config.h"
 
 #include <stdlib.h>
 
+#include "gpumem/backend/gpu-native-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-latch-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/io/gpu-file-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
-
-/* The size of one operation of a sequence, in bytes. Two operations are in flight, and together
- * have as many chunks as the CUDA driver accepts without blocking. */
-#define OPERATION_SIZE ((gsize) 64 * 1024 * 1024)
+#include "gpumem/staging/gpu-transfer-cross-driver.h"
+#include "gpumem/timeline/gpu-user-event-private.h"
 
 /* The size of the reads and writes of a copy that the calling thread performs, in bytes */
 #define BLOCK_SIZE ((gsize) 4 * 1024 * 1024)
@@ -28,33 +29,43 @@ typedef struct
   gsize            offset;          /* in the memory */
   guint64          position;        /* in the file */
   gsize            size;
-  guint64          previous;        /* the point of the previous operation of the sequence, or 0 */
   GCancellable    *cancellable;     /* nullable */
   GpuProgress     *progress;        /* nullable */
 } FileCopy;
 
+/* The user events whose failure fails a copy; nullable */
 typedef struct
 {
-  GpuMemory   *memory;
-  GpuTransfer *staged;
-  gboolean    *refused;
-} StagedCopy;
+  GPtrArray *user_events;
+} Causes;
 
-/* Waits for the operations up to @seq; 0 for none. */
+typedef struct
+{
+  const FileCopy *copy;
+  GpuCrossDriver *cross;
+  Causes         *causes;           /* freed at the end of the copy */
+  gboolean        is_submitted;
+} Operation;
+
+/* --- copies that the calling thread performs -------------------------------------------------- */
+
 static gboolean
 wait_until (const FileCopy  *copy,
             guint64          seq,
             GError         **error)
 {
-  if (seq == 0 || _gpu_timeline_wait_until (copy->timeline, seq, -1, copy->cancellable, error))
+  GError *failure = NULL;
+
+  if (_gpu_timeline_wait_until (copy->timeline, seq, -1, copy->cancellable, &failure))
     return TRUE;
 
-  g_prefix_error (error, "%s: ", copy->function);
+  if (!g_str_has_prefix (failure->message, copy->function))
+    g_prefix_error (&failure, "%s: ", copy->function);
+
+  g_propagate_error (error, failure);
 
   return FALSE;
 }
-
-/* --- copies that the calling thread performs -------------------------------------------------- */
 
 static gboolean
 copy_device (const FileCopy  *copy,
@@ -123,17 +134,17 @@ block_new (const FileCopy  *copy,
   return NULL;
 }
 
-/* Copies in the calling thread, because the copy cannot be staged: the stream is out of order,
- * profiles or waits for a user event, the memory is pageable host memory, or there is no
- * page-locked memory or thread. */
+/* Copies in the calling thread, because the stream cannot execute the copy: the driver cannot make
+ * streams wait for the host, or there is no page-locked memory or thread. */
 static gboolean
 copy_in_caller (const FileCopy  *copy,
                 GError         **error)
 {
+  guint64 earlier = _gpu_timeline_get_submitted (copy->timeline);
   g_autoptr (GBytes) block = NULL;
 
-  /* If the previous operation fails, its position is the first one. */
-  if (!wait_until (copy, copy->previous, error) || (block = block_new (copy, error)) == NULL)
+  if ((!_gpu_timeline_is_complete (copy->timeline, earlier) && !wait_until (copy, earlier, error))
+      || (block = block_new (copy, error)) == NULL)
     return FALSE;
 
   for (gsize done = 0; done < copy->size; done += BLOCK_SIZE)
@@ -151,82 +162,191 @@ copy_in_caller (const FileCopy  *copy,
   return TRUE;
 }
 
-/* --- one operation ---------------------------------------------------------------------------- */
+/* --- copies that the stream executes ---------------------------------------------------------- */
 
-static gboolean
-run_staged (gconstpointer     operation,
-            GpuNativeStream  *stream,
-            GpuNativeEvent  **event,
-            GError          **error)
+static const GpuRetainType retain_cross = { (GBoxedCopyFunc) _gpu_cross_driver_ref,
+                                            (GDestroyNotify) _gpu_cross_driver_unref };
+
+/* Returns the error of a failed user event, which drivers do not report. */
+static GError *
+explain (gpointer data,
+         guint    side G_GNUC_UNUSED)
 {
-  const StagedCopy *copy = operation;
+  const Causes *causes = data;
+  GError *cause = NULL;
 
-  return _gpu_transfer_submit (copy->staged, stream, copy->memory->storage->buffer, event, error);
+  for (guint i = 0; causes->user_events != NULL && i < causes->user_events->len && cause == NULL;
+       i++)
+    _gpu_user_event_query (causes->user_events->pdata[i], &cause);
+
+  return cause;
 }
 
-/* Runs instead of run_staged() if other work of the memory waits for a user event: drivers have
- * faults with staged copies behind such an event if it fails. */
-static gboolean
-refuse (gconstpointer     operation,
-        GpuNativeStream  *stream G_GNUC_UNUSED,
-        GpuNativeEvent  **event G_GNUC_UNUSED,
-        GError          **error)
+static void
+end_causes (gpointer data)
 {
-  const StagedCopy *copy = operation;
+  Causes *causes = data;
 
-  *copy->refused = TRUE;
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY, "the memory waits for a user event");
+  g_clear_pointer (&causes->user_events, g_ptr_array_unref);
+  g_free (causes);
+}
+
+/* If earlier work of the stream has failed, and no wait or query has reported that yet, the copy
+ * fails as well: otherwise, a file would be written with undefined bytes. */
+static GError *
+get_earlier_failure_locked (GpuTimeline *timeline)
+{
+  GError *failure = NULL;
+
+  if (timeline->completed != timeline->submitted)
+    _gpu_timeline_check_pending_locked (timeline, timeline->submitted, &failure);
+
+  return failure;
+}
+
+static gboolean
+run_cross (Operation        *operation,
+           GpuNativeStream  *stream,
+           gboolean          may_fail,
+           GpuNativeEvent  **event,
+           GError          **error)
+{
+  const FileCopy *copy = operation->copy;
+  GpuTimeline *timeline = copy->timeline;
+  gboolean is_failing = FALSE;
+
+  operation->is_submitted = TRUE;
+  operation->causes->user_events
+    = _gpu_timeline_list_causes_locked (timeline, timeline->submitted + 1, TRUE);
+
+  return _gpu_cross_file_submit (operation->cross, copy->memory->storage->buffer, stream, may_fail,
+                                 _gpu_timeline_list_cross_driver_locked (timeline, G_MAXUINT64,
+                                                                         &is_failing),
+                                 get_earlier_failure_locked (timeline), event, error);
+}
+
+static gboolean
+run_fallible (gconstpointer     operation,
+              GpuNativeStream  *stream,
+              GpuNativeEvent  **event,
+              GError          **error)
+{
+  return run_cross ((Operation *) operation, stream, TRUE, event, error);
+}
+
+static gboolean
+run_infallible (gconstpointer     operation,
+                GpuNativeStream  *stream,
+                GpuNativeEvent  **event,
+                GError          **error)
+{
+  return run_cross ((Operation *) operation, stream, FALSE, event, error);
+}
+
+static GpuTransferQueue *
+get_queue (GpuTimeline *timeline)
+{
+  GpuTransferQueue *queue;
+
+  _gpu_timeline_lock (timeline);
+  if (timeline->file_queue == NULL)
+    timeline->file_queue = _gpu_transfer_queue_new ();
+  queue = timeline->file_queue;
+  _gpu_timeline_unlock (timeline);
+
+  return queue;
+}
+
+/* Exclusive memory belongs to the stream during the operation. Memory whose alignment the file does
+ * not accept is copied through aligned places. CUDA accesses pageable memory during the call that
+ * submits a copy, before the file is read, so the host must access such memory. */
+static gboolean
+is_direct (const FileCopy *copy)
+{
+  GpuMemory *memory = copy->memory;
+
+  if (!memory->has_host_data || memory->storage->root->is_exclusive)
+    return FALSE;
+
+  if (!GPU_IS_HOST_MEMORY (memory) || ((GpuHostMemory *) memory)->is_locked)
+    return _gpu_transfer_file_suits (copy->file, copy->position,
+                                     (guint8 *) memory->storage->buffer->host + copy->offset);
+
+  /* The pages may be written without the driver, see GpuTransferCopy.in_order. */
+  g_atomic_int_set (&copy->timeline->context->stages_host_memory, TRUE);
+
+  return TRUE;
+}
+
+static GpuCrossDriver *
+begin (const FileCopy  *copy,
+       Causes         **causes)
+{
+  guint user = copy->read ? GPU_CROSS_DRIVER_TO : GPU_CROSS_DRIVER_FROM;
+  const char *reason = "the context or the memory is unusable";
+  GpuCrossDriverCopy cross = { .size = copy->size, .user = user, .explain = explain,
+                               .end = end_causes };
+  GpuCrossDriver *begun = NULL;
+
+  cross.sides[user] = (GpuCrossDriverSide) { copy->timeline->context, copy->offset };
+  cross.file = (GpuCrossDriverFile) { .file = copy->file, .function = copy->function,
+                                      .position = copy->position, .is_direct = is_direct (copy),
+                                      .queue = get_queue (copy->timeline),
+                                      .order = copy->timeline, .progress = copy->progress,
+                                      .cancellable = copy->cancellable };
+  cross.data = *causes = g_new0 (Causes, 1);
+  begun = _gpu_cross_file_begin (&cross, &reason);
+
+  if (begun == NULL)
+    {
+      _gpu_debug_print (GPU_DEBUG_TRANSFER, "copying %" G_GSIZE_FORMAT " bytes of a file blocks a "
+                        "thread: %s", copy->size, reason);
+      g_clear_pointer (causes, end_causes);
+    }
+
+  return begun;
+}
+
+/* Submits the copy, and sets @cross to a new reference to it. Sets @cross to NULL, without an
+ * error, if the calling thread must copy. */
+static gboolean
+submit (const FileCopy  *copy,
+        GpuCrossDriver **cross,
+        GError         **error)
+{
+  GpuAccess access = { copy->memory, copy->read, copy->offset, copy->size };
+  Operation operation = { .copy = copy };
+  GpuRetain retain = { NULL, &retain_cross, 1, NULL };
+  GpuSubmission submission = { .function = copy->function, .accesses = &access, .n_accesses = 1,
+                               .run = run_fallible, .run_infallible = run_infallible,
+                               .operation = &operation, .retain = &retain };
+
+  *cross = NULL;
+
+  if (!_gpu_native_context_check (copy->timeline->context, error)
+      || !_gpu_memory_check (copy->memory, copy->function, error)
+      || !_gpu_timeline_check_capture (copy->timeline, copy->function, error))
+    return FALSE;
+
+  operation.cross = begin (copy, &operation.causes);
+  if (operation.cross == NULL)
+    return TRUE;
+
+  retain.object = operation.cross;
+
+  if (_gpu_submit (copy->timeline, &submission, NULL, error))
+    {
+      *cross = operation.cross;
+      return TRUE;
+    }
+
+  if (!operation.is_submitted)
+    _gpu_cross_file_abandon (operation.cross);
+
+  _gpu_cross_driver_unref (operation.cross);
 
   return FALSE;
 }
-
-static GpuTransfer *
-stage (const FileCopy *copy)
-{
-  const GpuTransferCopy staged = {
-    .write = copy->read, .extent = { copy->size, 1, 1 }, .unit = 1,
-    .device = { .offset = copy->offset, .row_pitch = copy->size, .slice_pitch = copy->size },
-    .host = { .row_pitch = copy->size, .slice_pitch = copy->size },
-    .file = copy->file, .position = copy->position, .progress = copy->progress
-  };
-
-  /* CUDA accesses pageable memory during the call that submits a copy, before the file is read. */
-  if (GPU_IS_HOST_MEMORY (copy->memory) && !((GpuHostMemory *) copy->memory)->is_locked)
-    return NULL;
-
-  return _gpu_timeline_stage (copy->timeline, copy->memory, &staged, FALSE);
-}
-
-/* Submits the copy, or performs it if it cannot be staged. */
-static gboolean
-submit (const FileCopy  *copy,
-        GError         **error)
-{
-  gboolean refused = FALSE;
-  GpuAccess access = { copy->memory, copy->read, copy->offset, copy->size };
-  StagedCopy staged = { copy->memory, stage (copy), &refused };
-  GpuSubmission submission = { .function = copy->function, .accesses = &access, .n_accesses = 1,
-                               .run = refuse, .run_infallible = run_staged, .operation = &staged };
-  GError *failure = NULL;
-
-  if (staged.staged == NULL)
-    return copy_in_caller (copy, error);
-
-  if (_gpu_submit_staged (copy->timeline, &submission, staged.staged, NULL, &failure))
-    return TRUE;
-
-  if (!refused)
-    {
-      g_propagate_error (error, failure);
-      return FALSE;
-    }
-
-  g_error_free (failure);
-
-  return copy_in_caller (copy, error);
-}
-
-/* --- the sequence ----------------------------------------------------------------------------- */
 
 static gboolean
 check (const FileCopy  *copy,
@@ -251,50 +371,90 @@ check (const FileCopy  *copy,
   return FALSE;
 }
 
-/* Submits the operation @copy and waits for the previous one. An error of the previous operation
- * precedes that of this operation, because its position in the file is lower. */
+/* --- one call --------------------------------------------------------------------------------- */
+
+/* Returns at once, unless the calling thread must copy. */
 static gboolean
-submit_next (const FileCopy  *copy,
-             GError         **error)
+copy_in_order (FileCopy   *copy,
+               GpuStream  *stream,
+               GpuFile    *file,
+               GError    **error)
 {
-  GError *failure = NULL;
-  gboolean submitted = !g_cancellable_set_error_if_cancelled (copy->cancellable, &failure)
-                       && submit (copy, &failure);
-  gboolean success = wait_until (copy, copy->previous, error);
+  g_autoptr (GpuCrossDriver) cross = NULL;
 
-  if (!success)
-    g_clear_error (&failure);
-  else if (!submitted)
-    g_propagate_error (error, failure);
+  if (g_cancellable_set_error_if_cancelled (copy->cancellable, error))
+    return FALSE;
 
-  return success && submitted;
+  copy->timeline = _gpu_stream_get_timeline (stream, copy->function, error);
+  copy->file = copy->timeline != NULL
+               ? _gpu_file_peek_core (file, copy->read, copy->function, error) : NULL;
+
+  return copy->file != NULL && check (copy, error)
+         && (copy->size == 0
+             || (submit (copy, &cross, error)
+                 && (cross != NULL || copy_in_caller (copy, error))));
 }
 
-/* Waits for the earlier work of the stream, then copies in operations of at most OPERATION_SIZE,
- * with two of them in flight. If one fails, waits for the other, so that the file is no longer in
- * use. */
+static void
+open_latch (gpointer latch)
+{
+  _gpu_latch_open (latch, NULL);
+}
+
+/* Cancels a copy that the caller has waited for. Returns when the library no longer uses the
+ * file. */
+static void
+cancel (GpuCrossDriver  *cross,
+        const char      *function,
+        GError         **error)
+{
+  g_autoptr (GpuLatch) latch = _gpu_latch_new ();
+  GError *failure;
+
+  _gpu_cross_file_cancel (cross, open_latch, _gpu_latch_ref (latch));
+  _gpu_latch_wait (latch, -1, NULL, NULL);
+  failure = _gpu_cross_file_get_failure (cross);
+
+  if (failure == NULL)
+    return;
+
+  g_clear_error (error);
+  g_propagate_prefixed_error (error, failure, "%s: ", function);
+}
+
+/* Submits a copy that the caller cancels, and that does not look at the cancellable itself: only
+ * the caller gets the error. */
 static gboolean
-copy_and_wait (const FileCopy  *whole,
+submit_for_caller (const FileCopy  *copy,
+                   GpuCrossDriver **cross,
+                   GError         **error)
+{
+  FileCopy own = *copy;
+
+  own.cancellable = NULL;
+
+  return submit (&own, cross, error);
+}
+
+static gboolean
+copy_and_wait (const FileCopy  *copy,
                GError         **error)
 {
-  FileCopy copy = *whole;
-  guint64 earlier = _gpu_timeline_get_submitted (copy.timeline);
-  gboolean success = _gpu_timeline_is_complete (copy.timeline, earlier)
-                     || wait_until (&copy, earlier, error);
+  g_autoptr (GpuCrossDriver) cross = NULL;
 
-  for (gsize done = 0; success && done < whole->size; done += copy.size)
-    {
-      copy.offset = whole->offset + done;
-      copy.position = whole->position + done;
-      copy.size = MIN (whole->size - done, OPERATION_SIZE);
-      success = submit_next (&copy, error);
-      copy.previous = _gpu_timeline_get_submitted (copy.timeline);
+  if (!submit_for_caller (copy, &cross, error))
+    return FALSE;
 
-      if (!success)
-        wait_until (&copy, copy.previous, NULL);
-    }
+  if (cross == NULL)
+    return copy_in_caller (copy, error);
 
-  return success && wait_until (&copy, copy.previous, error);
+  if (wait_until (copy, _gpu_timeline_get_submitted (copy->timeline), error))
+    return TRUE;
+
+  if (g_cancellable_is_cancelled (copy->cancellable))
+    cancel (cross, copy->function, error);
+
+  return FALSE;
 }
 
 static gboolean
@@ -321,6 +481,111 @@ copy_blocking (const char    *function,
 }
 
 /* --- asynchronous variants -------------------------------------------------------------------- */
+
+/* The wait of a task for a copy. The task ends when the copy has completed, or when it is cancelled
+ * and no thread uses the file. */
+typedef struct
+{
+  gatomicrefcount  refs;
+  GpuCrossDriver  *cross;
+  const char      *function;
+  GSource         *cancel_source;   /* nullable */
+  gint             ended;           /* atomic */
+  GpuTaskWait     *wait;
+} Waiter;
+
+static void
+waiter_unref (gpointer data)
+{
+  Waiter *waiter = data;
+
+  if (!g_atomic_ref_count_dec (&waiter->refs))
+    return;
+
+  g_clear_pointer (&waiter->cancel_source, g_source_unref);
+  _gpu_cross_driver_unref (waiter->cross);
+  g_free (waiter);
+}
+
+static Waiter *
+waiter_ref (Waiter *waiter)
+{
+  g_atomic_ref_count_inc (&waiter->refs);
+
+  return waiter;
+}
+
+/* A GpuWaiterFunc. Takes ownership of a reference. */
+static void
+waiter_end (gpointer      data,
+            const GError *error)
+{
+  Waiter *waiter = data;
+
+  if (g_atomic_int_compare_and_exchange (&waiter->ended, FALSE, TRUE))
+    {
+      if (waiter->cancel_source != NULL)
+        g_source_destroy (waiter->cancel_source);
+      _gpu_task_wait_end (waiter->wait, error);
+    }
+
+  waiter_unref (waiter);
+}
+
+static void
+waiter_stopped (gpointer data)
+{
+  Waiter *waiter = data;
+  g_autoptr (GError) failure = _gpu_cross_file_get_failure (waiter->cross);
+
+  /* The copy has completed: its point will end the task. */
+  if (failure == NULL)
+    {
+      waiter_unref (waiter);
+      return;
+    }
+
+  g_prefix_error (&failure, "%s: ", waiter->function);
+  waiter_end (waiter, failure);
+}
+
+static gboolean
+waiter_cancelled (GCancellable *cancellable G_GNUC_UNUSED,
+                  gpointer      data)
+{
+  Waiter *waiter = data;
+
+  _gpu_cross_file_cancel (waiter->cross, waiter_stopped, waiter_ref (waiter));
+
+  return G_SOURCE_REMOVE;
+}
+
+/* Takes ownership of @cross. */
+static void
+wait_in_task (GTask          *task,
+              const FileCopy *copy,
+              GpuCrossDriver *cross)
+{
+  Waiter *waiter = g_new0 (Waiter, 1);
+  g_autoptr (GError) error = NULL;
+
+  g_atomic_ref_count_init (&waiter->refs);
+  waiter->cross = cross;
+  waiter->function = copy->function;
+  waiter->wait = _gpu_task_wait_new (task, NULL, NULL);
+
+  if (copy->cancellable != NULL)
+    {
+      waiter->cancel_source = g_cancellable_source_new (copy->cancellable);
+      g_source_set_callback (waiter->cancel_source, G_SOURCE_FUNC (waiter_cancelled),
+                             waiter_ref (waiter), waiter_unref);
+      g_source_attach (waiter->cancel_source, g_task_get_context (task));
+    }
+
+  if (!_gpu_timeline_notify (copy->timeline, _gpu_timeline_get_submitted (copy->timeline),
+                             waiter_end, waiter, &error))
+    waiter_end (waiter, error);
+}
 
 /* A copy that a thread performs. Owns its references. */
 typedef struct
@@ -351,7 +616,7 @@ job_run (gpointer data)
   Job *job = data;
   g_autoptr (GError) error = NULL;
 
-  copy_and_wait (&job->copy, &error);
+  copy_in_caller (&job->copy, &error);
   job_end (job, error);
 }
 
@@ -362,12 +627,12 @@ job_start (GTask          *task,
            const FileCopy *copy)
 {
   static GpuWorkers workers = { .name = "gpumem-file" };
-  GpuProgress *progress = _gpu_progress_peek (task);
   Job *job = g_new0 (Job, 1);
   g_autoptr (GError) error = NULL;
 
   job->copy = *copy;
-  job->copy.progress = progress != NULL ? _gpu_progress_ref (progress) : NULL;
+  if (copy->progress != NULL)
+    _gpu_progress_ref (copy->progress);
   _gpu_timeline_ref (copy->timeline);
   _gpu_timeline_use (copy->timeline);
   _gpu_transfer_file_ref (copy->file);
@@ -392,23 +657,145 @@ copy_async (FileCopy              *copy,
             gpointer               user_data)
 {
   g_autoptr (GpuTimeline) timeline = NULL;
+  GpuCrossDriver *cross = NULL;
   GError *error = NULL;
   g_autoptr (GTask) task = _gpu_memory_begin_task (copy->memory, stream, copy->function, tag, NULL,
                                                    callback, user_data, &timeline, &error);
 
   _gpu_progress_begin (task, copy->size, progress_callback, progress_data, progress_notify);
   copy->timeline = timeline;
+  copy->progress = _gpu_progress_peek (task);
   copy->file = timeline != NULL ? _gpu_file_peek_core (file, copy->read, copy->function, &error)
                                 : NULL;
 
-  if (copy->file != NULL && !g_cancellable_set_error_if_cancelled (copy->cancellable, &error)
-      && check (copy, &error) && copy->size > 0)
-    job_start (task, copy);
-  else
+  if (copy->file == NULL || g_cancellable_set_error_if_cancelled (copy->cancellable, &error)
+      || !check (copy, &error) || copy->size == 0
+      || !submit_for_caller (copy, &cross, &error))
     _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+  else if (cross != NULL)
+    wait_in_task (task, copy, cross);
+  else
+    job_start (task, copy);
 }
 
 /* --- functions -------------------------------------------------------------------------------- */
+
+/**
+ * gpu_stream_read_file:
+ * @stream: the stream to copy on
+ * @memory: linear memory
+ * @offset: offset of the range in @memory, in bytes
+ * @file: a file that is open for reading
+ * @position: position of the first byte in @file
+ * @size: the number of bytes; 0 does nothing
+ * @cancellable: (nullable): a #GCancellable that ends the copy, or %NULL
+ * @error: return location for an error
+ *
+ * Reads a file into @memory, in the order of the stream. Returns at once. The copy holds references
+ * to @file and to the memory.
+ *
+ * When the earlier work of the stream has completed, threads of the library call pread() into
+ * page-locked memory of the context, and commands of the stream copy it to the device (OpenCL:
+ * clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). If the host can access @memory, as it can access
+ * #GpuHostMemory and all memory of the host back end, the threads read into @memory itself.
+ *
+ * If the file fails, the copy fails: its event, waits for it, and later work of the stream, and of
+ * streams that are ordered after the copy, get the error of the file, with the position in the
+ * file. All bytes before the position are in @memory, the other bytes of the range are undefined.
+ * Later work includes all work that is submitted before a wait or a query reports the failure. If
+ * @cancellable is cancelled, the copy ends before the next part of the file, and fails with
+ * %G_IO_ERROR_CANCELLED in the same way. The copy checks @cancellable when the stream has reached
+ * the copy.
+ *
+ * If earlier work of the stream has failed, and no wait or query has reported that yet, the copy
+ * fails with the same error, and does not use the file.
+ *
+ * All pending copies of one stream share page-locked memory, so any number of them may be pending.
+ * A stream uses at most one block of 4 MiB beyond gpu_context_set_staging_limit(). The calling
+ * thread copies, and blocks until the copy has completed, only if the limit disables staging, no
+ * page-locked memory can be allocated, no thread can be started, or the driver cannot make a stream
+ * wait for the host. CUDA's driver also blocks the caller while about 50 events are pending, and
+ * continues when the device does: a copy has two events, and one for each chunk of at most 4 MiB.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
+ *   largest position of a file, @file is not open for reading, the flags of the memory deny the
+ *   access or the memory belongs to another context; %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if the
+ *   range is mapped; %GPU_ERROR_NOT_SUPPORTED if @stream is being captured into a graph;
+ *   %G_IO_ERROR_CANCELLED if @cancellable is already cancelled; or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_read_file (GpuStream     *stream,
+                      GpuMemory     *memory,
+                      gsize          offset,
+                      GpuFile       *file,
+                      guint64        position,
+                      gsize          size,
+                      GCancellable  *cancellable,
+                      GError       **error)
+{
+  FileCopy copy = { .function = "gpu_stream_read_file", .memory = memory, .read = TRUE,
+                    .offset = offset, .position = position, .size = size,
+                    .cancellable = cancellable };
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
+  g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
+
+  return copy_in_order (&copy, stream, file, error);
+}
+
+/**
+ * gpu_stream_write_file:
+ * @stream: the stream to copy on
+ * @memory: linear memory
+ * @offset: offset of the range in @memory, in bytes
+ * @file: a file that is open for writing
+ * @position: position of the first byte in @file
+ * @size: the number of bytes; 0 does nothing
+ * @cancellable: (nullable): a #GCancellable that ends the copy, or %NULL
+ * @error: return location for an error
+ *
+ * Writes @memory to a file, in the order of the stream. Returns at once. Commands of the stream
+ * copy to page-locked memory of the context (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync),
+ * and threads of the library call pwrite(). If the host can access @memory, the threads write from
+ * @memory itself. When the copy has completed, all bytes are in the file, but not necessarily on
+ * the disk.
+ *
+ * Failures, cancellation, earlier failures of the stream and blocking are as in
+ * gpu_stream_read_file(). All bytes before the position of the error are in the file. If the work
+ * before the copy fails, nothing is written.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
+ *   largest position of a file, @file is not open for writing, the flags of the memory deny the
+ *   access or the memory belongs to another context; %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if the
+ *   range is mapped for writing; the error of the last write of the memory if that write failed;
+ *   %GPU_ERROR_NOT_SUPPORTED if @stream is being captured into a graph; %G_IO_ERROR_CANCELLED if
+ *   @cancellable is already cancelled; or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_write_file (GpuStream     *stream,
+                       GpuMemory     *memory,
+                       gsize          offset,
+                       GpuFile       *file,
+                       guint64        position,
+                       gsize          size,
+                       GCancellable  *cancellable,
+                       GError       **error)
+{
+  FileCopy copy = { .function = "gpu_stream_write_file", .memory = memory, .read = FALSE,
+                    .offset = offset, .position = position, .size = size,
+                    .cancellable = cancellable };
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
+  g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
+
+  return copy_in_order (&copy, stream, file, error);
+}
 
 /**
  * gpu_memory_read_file:
@@ -422,16 +809,12 @@ copy_async (FileCopy              *copy,
  * @error: return location for an error
  *
  * Reads a file into @memory, after the earlier work of the stream, and waits until the copy has
- * completed. Threads of the library call pread() into page-locked memory of the context; commands
- * of the stream copy it to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync).
+ * completed. Copies like gpu_stream_read_file(), and gets the error of the file.
  *
- * The copy consists of operations of at most 64 MiB, two of which are in flight. If no page-locked
- * memory is left, no thread can be started, @memory is #GpuHostMemory that is not page-locked, or
- * the stream is out of order, profiles or waits for a user event, the calling thread copies in
- * blocks of 4 MiB.
- *
- * A cancellation ends the copy. The operations in flight continue in the stream, so that later work
- * of the stream is ordered after them.
+ * A cancellation ends the copy. When the function returns, the library no longer uses the file. The
+ * commands of the copy remain in the stream, so that later work of the stream is ordered after
+ * them, and the range of @memory behind the position of the error is undefined. Later work does not
+ * fail because of the cancellation.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
  *   largest position of a file, @file is not open for reading, the flags of the memory deny the
@@ -475,12 +858,14 @@ gpu_memory_read_file (GpuMemory     *memory,
  * @callback: (scope async) (nullable): called when the copy has completed
  * @user_data: data for @callback
  *
- * Copies like gpu_memory_read_file(), on another thread. Never blocks. @callback is called in the
- * thread-default main context of the calling thread, when the thread submits nothing more.
- * @progress_callback is called as in gpu_buffer_read_bytes_async().
+ * Copies like gpu_stream_read_file(), and so in the order of the stream, but never blocks, and
+ * reports the end of the copy. @callback is called in the thread-default main context of the
+ * calling thread. @progress_callback is called as in gpu_buffer_read_bytes_async(). A cancellation
+ * is as in gpu_memory_read_file().
  *
- * Later work of @stream does not wait for the copy: wait for @callback before you use @memory or
- * change the file. If no thread can be started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY.
+ * If the stream cannot execute the copy, a thread of the library waits for the earlier work of the
+ * stream and copies. Later work of @stream is then not ordered after the copy. If no thread can be
+ * started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY. The reasons are in gpu_stream_read_file().
  *
  * Since: 0.1
  */
@@ -543,16 +928,11 @@ gpu_memory_read_file_finish (GpuMemory     *memory,
  * @error: return location for an error
  *
  * Writes @memory to a file, after the earlier work of the stream, and waits until the copy has
- * completed. Commands of the stream copy to page-locked memory of the context (OpenCL:
- * clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync); threads of the library call pwrite().
+ * completed. Copies like gpu_stream_write_file(), and gets the error of the file.
  *
- * The copy consists of operations of at most 64 MiB, two of which are in flight. If no page-locked
- * memory is left, no thread can be started, @memory is #GpuHostMemory that is not page-locked, or
- * the stream is out of order, profiles or waits for a user event, the calling thread copies in
- * blocks of 4 MiB.
- *
- * A cancellation ends the copy. The operations in flight continue in the stream, so that later work
- * of the stream is ordered after them.
+ * A cancellation ends the copy. When the function returns, the library no longer uses the file, and
+ * all bytes before the position of the error are in the file. Later work of the stream does not
+ * fail because of the cancellation.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
  *   largest position of a file, @file is not open for writing, the flags of the memory deny the
@@ -597,12 +977,14 @@ gpu_memory_write_file (GpuMemory     *memory,
  * @callback: (scope async) (nullable): called when the copy has completed
  * @user_data: data for @callback
  *
- * Copies like gpu_memory_write_file(), on another thread. Never blocks. @callback is called in the
- * thread-default main context of the calling thread, when the thread submits nothing more.
- * @progress_callback is called as in gpu_buffer_read_bytes_async().
+ * Copies like gpu_stream_write_file(), and so in the order of the stream, but never blocks, and
+ * reports the end of the copy. @callback is called in the thread-default main context of the
+ * calling thread. @progress_callback is called as in gpu_buffer_read_bytes_async(). A cancellation
+ * is as in gpu_memory_write_file().
  *
- * Later work of @stream does not wait for the copy: wait for @callback before you use the file or
- * change @memory. If no thread can be started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY.
+ * If the stream cannot execute the copy, a thread of the library waits for the earlier work of the
+ * stream and copies. Later work of @stream is then not ordered after the copy. If no thread can be
+ * started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY. The reasons are in gpu_stream_read_file().
  *
  * Since: 0.1
  */

@@ -25,7 +25,7 @@
 /**
  * GpuFile:
  *
- * An open file. gpu_memory_read_file() and gpu_memory_write_file() copy between files and memory.
+ * An open file. gpu_stream_read_file() and gpu_stream_write_file() copy between files and memory.
  *
  * |[<!-- language="C" -->
  * g_autoptr (GFile) path = g_file_new_for_path ("weights.bin");
@@ -40,9 +40,10 @@
  * context (see gpu_context_set_staging_limit()), while the device transfers other parts. So a copy
  * of any size needs little memory of the host.
  *
- * gpu_memory_read_file() and gpu_memory_write_file() block until the copy has completed.
- * gpu_memory_read_file_async() and gpu_memory_write_file_async() never block. They report the
- * progress, and can be cancelled.
+ * gpu_stream_read_file() and gpu_stream_write_file() copy in the order of a stream, and return at
+ * once. gpu_memory_read_file() and gpu_memory_write_file() also wait until the copy has completed.
+ * gpu_memory_read_file_async() and gpu_memory_write_file_async() report the progress and the end of
+ * the copy. All of them can be cancelled.
  *
  * If the file fails, the error has the domain %G_IO_ERROR and names the position in the file. All
  * bytes before this position are copied: for a read, they are in the memory, for a write, they are

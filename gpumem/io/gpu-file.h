@@ -26,6 +26,24 @@ GPU_AVAILABLE_IN_0_1
 gint64    gpu_file_get_size            (GpuFile               *file,
                                         GError               **error);
 GPU_AVAILABLE_IN_0_1
+gboolean  gpu_stream_read_file         (GpuStream             *stream,
+                                        GpuMemory             *memory,
+                                        gsize                  offset,
+                                        GpuFile               *file,
+                                        guint64                position,
+                                        gsize                  size,
+                                        GCancellable          *cancellable,
+                                        GError               **error);
+GPU_AVAILABLE_IN_0_1
+gboolean  gpu_stream_write_file        (GpuStream             *stream,
+                                        GpuMemory             *memory,
+                                        gsize                  offset,
+                                        GpuFile               *file,
+                                        guint64                position,
+                                        gsize                  size,
+                                        GCancellable          *cancellable,
+                                        GError               **error);
+GPU_AVAILABLE_IN_0_1
 gboolean  gpu_memory_read_file         (GpuMemory             *memory,
                                         GpuStream             *stream,
                                         gsize                  offset,

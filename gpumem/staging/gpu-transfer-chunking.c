@@ -101,8 +101,6 @@ _gpu_transfer_chunking_init (GpuTransferChunking *chunking,
   chunking->chunk_size = slot / (slot / chunking->chunk_size) / ALIGNMENT * ALIGNMENT;
   chunking->piece_size = CLAMP (size / PIECES_WANTED, slot / PIECES_OF_SLOT_MAX,
                                 slot / PIECES_OF_SLOT_MIN);
-  if (copy->file != NULL)
-    chunking->piece_size = divide_up (chunking->piece_size, ALIGNMENT) * ALIGNMENT;
   cut (chunking, copy->unit);
 
   if ((chunking->width < ROW_SIZE_MIN && size != chunking->width)
@@ -209,14 +207,12 @@ copy_rows (const GpuTransferCopy *copy,
               data + row * box->width, box->width);
 }
 
-gboolean
-_gpu_transfer_copy_piece (const GpuTransferCopy      *copy,
-                          const GpuTransferChunking  *chunking,
-                          const GpuTransferBox       *box,
-                          guint                       piece,
-                          guint8                     *data,
-                          guint64                    *failed_at,
-                          GError                    **error)
+void
+_gpu_transfer_copy_piece (const GpuTransferCopy     *copy,
+                          const GpuTransferChunking *chunking,
+                          const GpuTransferBox      *box,
+                          guint                      piece,
+                          guint8                    *data)
 {
   gsize n_rows = box->height * box->depth;
   guint n_pieces = _gpu_transfer_get_n_pieces (chunking, box);
@@ -224,15 +220,9 @@ _gpu_transfer_copy_piece (const GpuTransferCopy      *copy,
   gsize end = MIN (begin + chunking->piece_size, box->width);
   gsize offset = copy->host.offset + box->x + begin;
 
-  if (copy->file != NULL)
-    return _gpu_transfer_file_copy (copy->file, copy->write, copy->position + box->x + begin,
-                                    data + begin, end - begin, failed_at, error);
-
   if (n_rows > 1)
     copy_rows (copy, box, n_rows * piece / n_pieces, n_rows * (piece + 1) / n_pieces, data);
   else
     copy_row (copy, (guint8 *) copy->host.data + offset + box->y * copy->host.row_pitch
                     + box->z * copy->host.slice_pitch, data + begin, end - begin);
-
-  return TRUE;
 }

@@ -3,49 +3,12 @@
 
 #include <string.h>
 
-#include "gpumem/staging/gpu-transfer-cross-driver.h"
-#include "gpumem/staging/gpu-transfer-private.h"
-
-#define FROM GPU_CROSS_DRIVER_FROM
-#define TO   GPU_CROSS_DRIVER_TO
+#include "gpumem/staging/gpu-transfer-cross-driver-private.h"
 
 /* The maximum number of slots of one copy: enough to keep both streams busy, and few enough to
  * leave slots for other copies. */
 #define MAX_SLOTS 4
 #define CHUNKS_PER_SLOT 4
-
-struct _GpuCrossDriver
-{
-  gatomicrefcount   refs;
-  GpuCrossDriverCopy copy;          /* with references to the contexts */
-  gsize             chunk_size;     /* bytes */
-  guint             n_chunks;
-  guint             per_lease;      /* chunks that fit into one lease */
-  guint             n_places;
-  GpuNativeContext *ring;           /* the owner of the page-locked memory */
-  GpuTransferLease  leases[MAX_SLOTS];
-  guint             n_leases;
-  GpuNativeMemory  *memories[2];
-  guint             sides;          /* the sides whose commands are submitted, as bits */
-  gboolean          retain_waits;
-  GPtrArray        *waits;          /* of GpuNativeEvent */
-
-  GMutex            lock;           /* guards the fields below */
-  GCond             cond;
-  gboolean          has_first;      /* `first` has been recorded, or is not needed */
-  GpuNativeEvent   *first;          /* nullable; completes when earlier work in the user's stream
-                                     * has completed */
-  GpuNativeEvent  **events[2];      /* of the commands, by chunk */
-  GpuNativeEvent  **host_waits[2];  /* one before each command, and one after the last; elements may
-                                     * be NULL */
-  guint             n_opened[2];    /* number of leading host_waits that are signalled */
-  guint             n_submitted[2]; /* number of submitted chunks */
-  gboolean          ended;          /* the submission has ended; no more commands follow */
-  gboolean          whole;          /* all commands were submitted */
-  gboolean          over;           /* the driving thread has finished */
-  GError           *failure;        /* nullable */
-  guint             failed;         /* the side of `failure` */
-};
 
 GpuCrossDriver *
 _gpu_cross_driver_ref (GpuCrossDriver *cross)
@@ -75,8 +38,15 @@ _gpu_cross_driver_unref (GpuCrossDriver *cross)
     {
       clear_events (cross->events[side], cross->n_chunks);
       clear_events (cross->host_waits[side], cross->n_chunks + 1);
-      _gpu_native_context_unref (cross->copy.sides[side].context);
+      g_clear_pointer (&cross->copy.sides[side].context, _gpu_native_context_unref);
     }
+
+  for (guint i = 0; i < cross->n_leases; i++)
+    g_clear_pointer (&cross->leases[i].before, _gpu_native_event_unref);
+
+  g_clear_pointer (&cross->pieces, _gpu_transfer_pieces_unref);
+  g_clear_pointer (&cross->earlier, g_ptr_array_unref);
+  g_clear_pointer (&cross->last, _gpu_native_event_unref);
 
   g_ptr_array_unref (cross->waits);
   g_clear_pointer (&cross->first, _gpu_native_event_unref);
@@ -87,11 +57,14 @@ _gpu_cross_driver_unref (GpuCrossDriver *cross)
   _gpu_live_add (GPU_LIVE_TRANSFER, -1);
 }
 
-static guint8 *
-get_place (GpuCrossDriver *cross,
-           guint           chunk)
+guint8 *
+_gpu_cross_driver_get_place (GpuCrossDriver *cross,
+                             guint           chunk)
 {
   guint place = chunk % cross->n_places;
+
+  if (cross->host != NULL)
+    return cross->host + chunk * cross->chunk_size;
 
   return cross->leases[place / cross->per_lease].data
          + place % cross->per_lease * cross->chunk_size;
@@ -99,19 +72,18 @@ get_place (GpuCrossDriver *cross,
 
 /* Returns the number of chunks at the start of the copy for which there is a free place in
  * page-locked memory. Later chunks reuse the places of earlier chunks. */
-static guint
-get_n_placed (const GpuCrossDriver *cross)
+guint
+_gpu_cross_driver_get_n_placed (const GpuCrossDriver *cross)
 {
   return MIN (cross->n_places, cross->n_chunks);
 }
 
 /* --- the thread that passes chunks from one stream to the other ------------------------------- */
 
-/* Signals all host-signalled waits of @side before @end, in order. */
-static void
-signal_host_waits_locked (GpuCrossDriver *cross,
-                          guint           side,
-                          guint           end)
+void
+_gpu_cross_driver_signal_locked (GpuCrossDriver *cross,
+                                 guint           side,
+                                 guint           end)
 {
   const GpuTransferOps *ops = cross->copy.sides[side].context->backend->transfer;
 
@@ -129,13 +101,10 @@ signal_host_waits_locked (GpuCrossDriver *cross,
   cross->n_opened[side] = MAX (cross->n_opened[side], end);
 }
 
-/* Records that @side has failed, and keeps only the first error. The copy is not aborted: the
- * host-signalled waits must still be signalled in order, so that no two commands use a place in
- * page-locked memory at the same time. Takes ownership of @failure, which is nullable. */
-static void
-note_failure_locked (GpuCrossDriver *cross,
-                     guint           side,
-                     GError         *failure)
+void
+_gpu_cross_driver_fail_locked (GpuCrossDriver *cross,
+                               guint           side,
+                               GError         *failure)
 {
   if (cross->failure == NULL)
     {
@@ -155,17 +124,20 @@ wait_for_failing_events (GpuCrossDriver *cross)
 {
   for (guint side = 0; side < 2; side++)
     {
-      GMutex *failure_lock = &cross->copy.sides[side].context->failure_lock;
+      GpuNativeContext *context = cross->copy.sides[side].context;
 
-      g_mutex_lock (failure_lock);
-      g_mutex_unlock (failure_lock);
+      if (context == NULL)
+        continue;
+
+      g_mutex_lock (&context->failure_lock);
+      g_mutex_unlock (&context->failure_lock);
     }
 }
 
-static void
-wait_unlocked (GpuCrossDriver  *cross,
-               GpuNativeEvent  *event,
-               GError         **failure)
+void
+_gpu_cross_driver_wait_unlocked (GpuCrossDriver  *cross,
+                                 GpuNativeEvent  *event,
+                                 GError         **failure)
 {
   g_mutex_unlock (&cross->lock);
 
@@ -185,14 +157,13 @@ wait_for_turn_locked (GpuCrossDriver *cross)
     g_cond_wait (&cross->cond, &cross->lock);
 
   if (cross->first != NULL)
-    wait_unlocked (cross, cross->first, NULL);
+    _gpu_cross_driver_wait_unlocked (cross, cross->first, NULL);
 }
 
-/* Returns at once for chunks that are never submitted. */
-static void
-wait_for_chunk_locked (GpuCrossDriver *cross,
-                       guint           side,
-                       guint           chunk)
+void
+_gpu_cross_driver_wait_locked (GpuCrossDriver *cross,
+                               guint           side,
+                               guint           chunk)
 {
   GError *failure = NULL;
   GError *reason;
@@ -203,7 +174,7 @@ wait_for_chunk_locked (GpuCrossDriver *cross,
   if (cross->n_submitted[side] <= chunk)
     return;
 
-  wait_unlocked (cross, cross->events[side][chunk], &failure);
+  _gpu_cross_driver_wait_unlocked (cross, cross->events[side][chunk], &failure);
 
   reason = cross->copy.explain (cross->copy.data, side);
 
@@ -213,7 +184,7 @@ wait_for_chunk_locked (GpuCrossDriver *cross,
   if (reason != NULL)
     g_clear_error (&failure);
 
-  note_failure_locked (cross, side, reason != NULL ? reason : failure);
+  _gpu_cross_driver_fail_locked (cross, side, reason != NULL ? reason : failure);
 }
 
 static void
@@ -221,26 +192,26 @@ drive_chunk_locked (GpuCrossDriver *cross,
                     guint           chunk)
 {
   if (chunk >= cross->n_places)
-    wait_for_chunk_locked (cross, TO, chunk - cross->n_places);
+    _gpu_cross_driver_wait_locked (cross, TO, chunk - cross->n_places);
 
-  signal_host_waits_locked (cross, FROM, chunk + 1);
-  wait_for_chunk_locked (cross, FROM, chunk);
-  signal_host_waits_locked (cross, TO, chunk + 1);
+  _gpu_cross_driver_signal_locked (cross, FROM, chunk + 1);
+  _gpu_cross_driver_wait_locked (cross, FROM, chunk);
+  _gpu_cross_driver_signal_locked (cross, TO, chunk + 1);
 }
 
 static void
 drive_locked (GpuCrossDriver *cross)
 {
   wait_for_turn_locked (cross);
-  signal_host_waits_locked (cross, FROM, get_n_placed (cross));
+  _gpu_cross_driver_signal_locked (cross, FROM, _gpu_cross_driver_get_n_placed (cross));
 
   for (guint i = 0; i < cross->n_chunks; i++)
     drive_chunk_locked (cross, i);
 
-  for (guint i = cross->n_chunks - get_n_placed (cross); i < cross->n_chunks; i++)
-    wait_for_chunk_locked (cross, TO, i);
+  for (guint i = cross->n_chunks - _gpu_cross_driver_get_n_placed (cross); i < cross->n_chunks; i++)
+    _gpu_cross_driver_wait_locked (cross, TO, i);
 
-  signal_host_waits_locked (cross, FROM, cross->n_chunks + 1);
+  _gpu_cross_driver_signal_locked (cross, FROM, cross->n_chunks + 1);
 
   while (!cross->ended)
     g_cond_wait (&cross->cond, &cross->lock);
@@ -278,9 +249,10 @@ get_host_wait (GpuCrossDriver  *cross,
 
   *host_wait = NULL;
 
-  /* The places of the first get_n_placed() chunks are free when the copy begins. On the
-   * side FROM, the wait before command 0 therefore suffices for the commands of these chunks. */
-  if (i < cross->n_opened[side] || (side == FROM && i > 0 && i < get_n_placed (cross)))
+  /* The places of the first chunks are free when the copy begins. On the side FROM, the wait before
+   * command 0 therefore suffices for the commands of these chunks. */
+  if (i < cross->n_opened[side]
+      || (side == FROM && i > 0 && i < _gpu_cross_driver_get_n_placed (cross)))
     return TRUE;
 
   made = context->backend->transfer->create_host_wait (context, error);
@@ -294,12 +266,12 @@ get_host_wait (GpuCrossDriver  *cross,
   return TRUE;
 }
 
-static gboolean
-enqueue_host_wait (GpuCrossDriver   *cross,
-                   GpuNativeStream  *stream,
-                   guint             side,
-                   guint             i,
-                   GError          **error)
+gboolean
+_gpu_cross_driver_enqueue_wait (GpuCrossDriver   *cross,
+                                GpuNativeStream  *stream,
+                                guint             side,
+                                guint             i,
+                                GError          **error)
 {
   g_autoptr (GpuNativeEvent) host_wait = NULL;
   GpuNativeEvent *event = NULL;
@@ -322,22 +294,22 @@ enqueue_host_wait (GpuCrossDriver   *cross,
   return success;
 }
 
-static gboolean
-submit_command (GpuCrossDriver   *cross,
-                GpuNativeStream  *stream,
-                guint             side,
-                guint             chunk,
-                GError          **error)
+gboolean
+_gpu_cross_driver_submit_command (GpuCrossDriver   *cross,
+                                  GpuNativeStream  *stream,
+                                  guint             side,
+                                  guint             chunk,
+                                  GError          **error)
 {
   const GpuBufferOps *ops = stream->backend->buffer;
   GpuNativeMemory *memory = cross->memories[side];
   gsize start = chunk * cross->chunk_size;
   gsize size = MIN (cross->copy.size - start, cross->chunk_size);
   gsize offset = cross->copy.sides[side].offset + start;
-  guint8 *place = get_place (cross, chunk);
+  guint8 *place = _gpu_cross_driver_get_place (cross, chunk);
   GpuNativeEvent *event = NULL;
 
-  if (!enqueue_host_wait (cross, stream, side, chunk, error)
+  if (!_gpu_cross_driver_enqueue_wait (cross, stream, side, chunk, error)
       || !(side == FROM ? ops->read (stream, memory, offset, place, size, &event, error)
                         : ops->write (stream, memory, offset, place, size, &event, error)))
     return FALSE;
@@ -355,10 +327,10 @@ submit_command (GpuCrossDriver   *cross,
 
 /* Records an event in the user's stream. When the event completes, the driving thread lets the
  * other stream start. */
-static gboolean
-submit_first (GpuCrossDriver   *cross,
-              GpuNativeStream  *stream,
-              GError          **error)
+gboolean
+_gpu_cross_driver_submit_first (GpuCrossDriver   *cross,
+                                GpuNativeStream  *stream,
+                                GError          **error)
 {
   GpuNativeEvent *first = stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
 
@@ -387,7 +359,7 @@ submit_sides (GpuCrossDriver          *cross,
   *side = TO;
 
   if ((sides & 1u << TO) != 0 && cross->copy.user == TO
-      && !submit_first (cross, streams[TO], error))
+      && !_gpu_cross_driver_submit_first (cross, streams[TO], error))
     return FALSE;
 
   for (guint i = 0; i < 2 * cross->n_chunks; i++)
@@ -395,7 +367,7 @@ submit_sides (GpuCrossDriver          *cross,
       *side = i % 2;
 
       if ((sides & 1u << *side) != 0
-          && !submit_command (cross, streams[*side], *side, i / 2, error))
+          && !_gpu_cross_driver_submit_command (cross, streams[*side], *side, i / 2, error))
         return FALSE;
     }
 
@@ -404,20 +376,20 @@ submit_sides (GpuCrossDriver          *cross,
   /* If the copy was submitted to the stream of the source, that stream must not complete before the
    * destination is written: let it wait for the last chunk of the other stream. */
   return cross->copy.user == TO || (sides & 1u << FROM) == 0
-         || enqueue_host_wait (cross, streams[FROM], FROM, cross->n_chunks, error);
+         || _gpu_cross_driver_enqueue_wait (cross, streams[FROM], FROM, cross->n_chunks, error);
 }
 
-static void
-end_submission (GpuCrossDriver *cross,
-                gboolean        whole,
-                const GError   *failure)
+void
+_gpu_cross_driver_end_submission (GpuCrossDriver *cross,
+                                  gboolean        whole,
+                                  const GError   *failure)
 {
   g_mutex_lock (&cross->lock);
   cross->whole = whole;
   cross->ended = TRUE;
 
   if (!whole)
-    note_failure_locked (cross, FROM, failure != NULL ? g_error_copy (failure) : NULL);
+    _gpu_cross_driver_fail_locked (cross, FROM, failure != NULL ? g_error_copy (failure) : NULL);
 
   g_cond_broadcast (&cross->cond);
   g_mutex_unlock (&cross->lock);
@@ -441,7 +413,7 @@ _gpu_cross_driver_submit (GpuCrossDriver          *cross,
   success = submit_sides (cross, streams, sides, failed, &failure);
 
   if (!success || cross->sides == (1u << FROM | 1u << TO))
-    end_submission (cross, success, failure);
+    _gpu_cross_driver_end_submission (cross, success, failure);
 
   if (failure != NULL)
     g_propagate_error (error, failure);
@@ -465,7 +437,7 @@ _gpu_cross_driver_get_event (GpuCrossDriver *cross,
 void
 _gpu_cross_driver_abandon (GpuCrossDriver *cross)
 {
-  end_submission (cross, FALSE, NULL);
+  _gpu_cross_driver_end_submission (cross, FALSE, NULL);
 }
 
 gboolean
@@ -475,8 +447,8 @@ _gpu_cross_driver_check (GpuCrossDriver          *cross,
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cross->lock);
 
-  if (!cross->whole || cross->failure == NULL
-      || cross->copy.sides[cross->failed].context == known)
+  if (!cross->whole || cross->failure == NULL || cross->reported
+      || (known != NULL && cross->copy.sides[cross->failed].context == known))
     return TRUE;
 
   g_propagate_error (error, g_error_copy (cross->failure));
@@ -491,14 +463,17 @@ _gpu_cross_driver_query (GpuCrossDriver  *cross,
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cross->lock);
   GError *failure = NULL;
 
-  if (cross->ended && !cross->whole)
+  if (cross->reported || (cross->ended && !cross->whole))
     return GPU_EVENT_STATUS_COMPLETE;
 
   if (cross->failure != NULL)
     failure = g_error_copy (cross->failure);
 
   for (guint side = 0; side < 2 && failure == NULL && !cross->over; side++)
-    failure = cross->copy.explain (cross->copy.data, side);
+    {
+      if (cross->copy.sides[side].context != NULL)
+        failure = cross->copy.explain (cross->copy.data, side);
+    }
 
   if (failure == NULL)
     return cross->over ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_PENDING;
@@ -510,8 +485,8 @@ _gpu_cross_driver_query (GpuCrossDriver  *cross,
 
 /* --- creation --------------------------------------------------------------------------------- */
 
-static gboolean
-has_host_waits (GpuNativeContext *context)
+gboolean
+_gpu_cross_driver_has_host_waits (GpuNativeContext *context)
 {
   const GpuTransferOps *ops = context->backend->transfer;
 
@@ -566,13 +541,13 @@ lease (GpuCrossDriver *cross)
   cross->n_places = cross->n_leases * cross->per_lease;
 
   if (cross->has_first)
-    cross->n_opened[FROM] = get_n_placed (cross);
+    cross->n_opened[FROM] = _gpu_cross_driver_get_n_placed (cross);
 
   return cross->n_leases > 0;
 }
 
-static GpuCrossDriver *
-cross_driver_new (const GpuCrossDriverCopy *copy)
+GpuCrossDriver *
+_gpu_cross_driver_new (const GpuCrossDriverCopy *copy)
 {
   GpuCrossDriver *cross = g_new0 (GpuCrossDriver, 1);
 
@@ -586,7 +561,8 @@ cross_driver_new (const GpuCrossDriverCopy *copy)
 
   for (guint side = 0; side < 2; side++)
     {
-      _gpu_native_context_ref (copy->sides[side].context);
+      if (copy->sides[side].context != NULL)
+        _gpu_native_context_ref (copy->sides[side].context);
       cross->events[side] = g_new0 (GpuNativeEvent *, cross->n_chunks);
       cross->host_waits[side] = g_new0 (GpuNativeEvent *, cross->n_chunks + 1);
     }
@@ -604,10 +580,11 @@ _gpu_cross_driver_begin (const GpuCrossDriverCopy *copy,
 
   *reason = "a driver cannot make streams wait for the host";
 
-  if (!has_host_waits (copy->sides[FROM].context) || !has_host_waits (copy->sides[TO].context))
+  if (!_gpu_cross_driver_has_host_waits (copy->sides[FROM].context)
+      || !_gpu_cross_driver_has_host_waits (copy->sides[TO].context))
     return NULL;
 
-  cross = cross_driver_new (copy);
+  cross = _gpu_cross_driver_new (copy);
   *reason = "no page-locked memory is left";
 
   if (!lease (cross))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Copies between memory of two drivers, or of two contexts of a driver that cannot copy between
- * contexts. Chunks are copied through host memory, by commands in two streams: one stream of the
- * source's context and one stream of the destination's context.
+ * contexts, or between memory and a file. Chunks are copied through host memory, by commands in two
+ * streams: one stream of the source's context and one stream of the destination's context. A file
+ * takes the place of one of the streams: threads read it or write it.
  *
  * All commands are in the streams when _gpu_cross_driver_submit() returns. Apart from earlier work
  * of its stream, a command waits only for host-signalled waits. A thread signals such a wait once a
@@ -12,6 +13,8 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/base/gpu-progress-private.h"
+#include "gpumem/staging/gpu-transfer-file.h"
 
 G_BEGIN_DECLS
 
@@ -30,9 +33,28 @@ typedef struct
   gsize             offset;         /* bytes */
 } GpuCrossDriverSide;
 
+/* A thread that drives the copies between files and one stream, one after the other. */
+typedef struct _GpuTransferQueue GpuTransferQueue;
+
+/* The file that takes the place of the memory and the stream of one side. That side has no
+ * context. */
+typedef struct
+{
+  GpuTransferFile  *file;           /* NULL for a copy between two drivers */
+  const char       *function;       /* for errors */
+  guint64           position;       /* of the first byte in the file */
+  gboolean          is_direct;      /* the host can access the memory of the other side: the copy
+                                     * needs no page-locked memory, and no commands but waits */
+  GpuTransferQueue *queue;          /* of the stream */
+  gconstpointer     order;          /* identifies the stream */
+  GpuProgress      *progress;       /* nullable */
+  GCancellable     *cancellable;    /* nullable */
+} GpuCrossDriverFile;
+
 typedef struct
 {
   GpuCrossDriverSide sides[2];
+  GpuCrossDriverFile file;
   gsize          size;              /* bytes, not 0 */
   guint          user;              /* the side of the user's stream */
   /* Returns the cause of failures in the stream of @side, NULL if none is known. The cause may be
@@ -75,6 +97,41 @@ gboolean   _gpu_cross_driver_check (GpuCrossDriver          *cross,
 GpuEventStatus
            _gpu_cross_driver_query (GpuCrossDriver  *cross,
                                     GError         **error);
+
+/* gpu-transfer-cross-file.c: copies between a file and memory, in the order of a stream. */
+GpuTransferQueue *
+           _gpu_transfer_queue_new   (void);
+GpuTransferQueue *
+           _gpu_transfer_queue_ref   (GpuTransferQueue       *queue);
+void       _gpu_transfer_queue_unref (GpuTransferQueue       *queue);
+/* Like _gpu_cross_driver_begin(), for a copy with a file. Never blocks. Copies of one stream share
+ * page-locked memory, so their number is not limited. */
+GpuCrossDriver *
+           _gpu_cross_file_begin     (const GpuCrossDriverCopy *copy,
+                                      const char              **reason);
+/* Submits the commands, like a stream op of a back end. Copies of one stream are submitted in its
+ * order. If one of the copies in @earlier fails, or if @failure is not NULL, the copy fails in its
+ * turn, and does not access the file. Takes ownership of @earlier and @failure, which are
+ * nullable. */
+gboolean   _gpu_cross_file_submit    (GpuCrossDriver         *cross,
+                                      GpuNativeMemory        *memory,
+                                      GpuNativeStream        *stream,
+                                      gboolean                retain_waits,
+                                      GPtrArray              *earlier,
+                                      GError                 *failure,
+                                      GpuNativeEvent        **event,
+                                      GError                **error);
+/* Called instead of a submission. */
+void       _gpu_cross_file_abandon   (GpuCrossDriver         *cross);
+/* Cancels the copy, unless it has ended. Later work of the stream does not get the error. Calls
+ * @func once, on any thread and without locks, when the library no longer uses the file. Then
+ * _gpu_cross_file_get_failure() returns the position. */
+void       _gpu_cross_file_cancel    (GpuCrossDriver         *cross,
+                                      GDestroyNotify          func,
+                                      gpointer                data);
+/* (transfer full) (nullable): gets the error that stopped the use of the file. */
+GError    *_gpu_cross_file_get_failure (GpuCrossDriver       *cross);
+
 GpuCrossDriver *_gpu_cross_driver_ref (GpuCrossDriver     *cross);
 void       _gpu_cross_driver_unref (GpuCrossDriver        *cross);
 

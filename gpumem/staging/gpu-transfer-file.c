@@ -58,8 +58,24 @@ _gpu_transfer_file_get_fd (GpuTransferFile *file)
   return file->fd;
 }
 
-/* Returns the descriptor for the next system call, and reduces @size to the bytes that the call may
- * copy. The bytes behind the last aligned byte go through the page cache. */
+const char *
+_gpu_transfer_file_get_name (GpuTransferFile *file)
+{
+  return file->name;
+}
+
+gboolean
+_gpu_transfer_file_suits (GpuTransferFile *file,
+                          guint64          position,
+                          gconstpointer    data)
+{
+  return file->direct_fd < 0
+         || ((position | (guintptr) data) & (GPU_TRANSFER_FILE_ALIGNMENT - 1)) == 0;
+}
+
+/* For a file with direct_fd. Returns the descriptor for the next system call, and reduces @size to
+ * the bytes that the call may copy. The bytes behind the last aligned byte go through the page
+ * cache. */
 static int
 choose_fd (GpuTransferFile *file,
            guint64          position,
@@ -68,7 +84,7 @@ choose_fd (GpuTransferFile *file,
 {
   const gsize mask = GPU_TRANSFER_FILE_ALIGNMENT - 1;
 
-  if (file->direct_fd < 0 || ((position | (guintptr) data) & mask) != 0 || *size <= mask)
+  if (((position | (guintptr) data) & mask) != 0 || *size <= mask)
     return file->fd;
 
   *size &= ~mask;
@@ -112,17 +128,25 @@ _gpu_transfer_file_copy (GpuTransferFile  *file,
                          guint64          *failed_at,
                          GError          **error)
 {
+  gboolean direct = file->direct_fd >= 0;
   gsize done = 0;
 
   while (done < size)
     {
       gsize part = size - done;
       off_t at = (off_t) (position + done);
-      int fd = choose_fd (file, position + done, data + done, &part);
+      int fd = direct ? choose_fd (file, position + done, data + done, &part) : file->fd;
       gssize n = read ? pread (fd, data + done, part, at) : pwrite (fd, data + done, part, at);
 
       if (n < 0 && errno == EINTR)
         continue;
+
+      /* The file system or the device needs a larger alignment than GPU_TRANSFER_FILE_ALIGNMENT. */
+      if (n < 0 && errno == EINVAL && fd != file->fd)
+        {
+          direct = FALSE;
+          continue;
+        }
 
       if (n <= 0)
         {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An open file, to or from which the staging engine copies. Any thread may use it. */
+/* An open file, to or from which streams copy. Any thread may use it. */
 #pragma once
 
 #include <gio/gio.h>
@@ -19,6 +19,12 @@ GpuTransferFile *_gpu_transfer_file_new   (int                fd,
 GpuTransferFile *_gpu_transfer_file_ref   (GpuTransferFile   *file);
 void             _gpu_transfer_file_unref (GpuTransferFile   *file);
 int              _gpu_transfer_file_get_fd (GpuTransferFile  *file);
+const char      *_gpu_transfer_file_get_name (GpuTransferFile *file);
+/* Returns whether copies between @position and @data bypass the page cache as far as they can:
+ * TRUE for a file that always uses the page cache. */
+gboolean         _gpu_transfer_file_suits (GpuTransferFile   *file,
+                                           guint64            position,
+                                           gconstpointer      data);
 /* Reads or writes exactly @size bytes at @position. On failure, sets @failed_at to the position of
  * the first byte that was not copied. Blocks. The errors are in the domain G_IO_ERROR. */
 gboolean         _gpu_transfer_file_copy  (GpuTransferFile   *file,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/staging/gpu-transfer-file.h"
 #include "gpumem/staging/gpu-transfer.h"
 
 G_BEGIN_DECLS
@@ -41,6 +42,14 @@ guint    _gpu_transfer_ring_lease   (GpuNativeContext       *context,
                                      gconstpointer           order,
                                      guint                   wanted,
                                      guint                   max_new,
+                                     GpuTransferLease       *leases);
+/* Like _gpu_transfer_ring_lease(), for a copy whose caller must not block: first leases busy slots
+ * that an earlier copy with the same @order used, then at most half of the free slots. If there is
+ * no slot, allocates one beyond the limit, unless the limit disables staging. So each @order has at
+ * most one slot beyond the limit. */
+guint    _gpu_transfer_ring_lease_in_order (GpuNativeContext *context,
+                                     gconstpointer           order,
+                                     guint                   wanted,
                                      GpuTransferLease       *leases);
 /* Ends the leases and marks their slots as busy until @event completes. Only other copies with the
  * same @order may lease the slots before @event completes. */
@@ -95,15 +104,52 @@ void     _gpu_transfer_get_box      (const GpuTransferChunking *chunking,
                                      GpuTransferBox            *box);
 guint    _gpu_transfer_get_n_pieces (const GpuTransferChunking *chunking,
                                      const GpuTransferBox      *box);
-/* Copies between the host memory, or the file, and @data, which holds @box tightly packed. If the
- * file fails, sets @failed_at to the position. All earlier bytes of the piece are copied. */
-gboolean _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
+/* Copies between the host memory and @data, which holds @box tightly packed. */
+void     _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
                                      const GpuTransferChunking *chunking,
                                      const GpuTransferBox      *box,
                                      guint                      piece,
-                                     guint8                    *data,
-                                     guint64                   *failed_at,
-                                     GError                   **error);
+                                     guint8                    *data);
+
+/* gpu-transfer-pieces.c: copies between a file and places in memory, by several threads. */
+typedef struct _GpuTransferPieces GpuTransferPieces;
+
+typedef struct
+{
+  GpuTransferFile *file;
+  gboolean         read;            /* from the file into the memory */
+  guint64          position;        /* of the first byte in the file */
+  gsize            size;            /* bytes, not 0 */
+  gsize            chunk_size;      /* bytes */
+  GpuProgress     *progress;        /* nullable */
+  GCancellable    *cancellable;     /* nullable; ends the copy before the next piece */
+  /* Returns the place of @chunk. */
+  guint8 *       (*get_place) (gpointer data, guint chunk);
+  /* Called on any thread, without locks, when the first @n_done chunks are copied. Calls may
+   * overtake each other. */
+  void           (*copied)    (gpointer data, guint n_done);
+  gpointer         data;
+} GpuTransferPiecesCopy;
+
+GpuTransferPieces *_gpu_transfer_pieces_new (const GpuTransferPiecesCopy *copy);
+void     _gpu_transfer_pieces_unref (GpuTransferPieces       *pieces);
+/* Allows threads to copy the chunks before @n_ready. */
+void     _gpu_transfer_pieces_set_ready (GpuTransferPieces   *pieces,
+                                     guint                    n_ready);
+/* Waits until the first @n_chunks chunks are copied. Meanwhile this thread copies as well, because
+ * all other threads may be busy with a slow file. Returns FALSE if the copy has stopped before. */
+gboolean _gpu_transfer_pieces_wait  (GpuTransferPieces       *pieces,
+                                     guint                    n_chunks);
+/* Stops the copy, waits until no thread uses the file or calls functions of the copy, and closes
+ * the file. */
+void     _gpu_transfer_pieces_end   (GpuTransferPieces       *pieces);
+/* (transfer full) (nullable): gets the error if the file failed or the copy was cancelled. */
+GError  *_gpu_transfer_pieces_get_failure (GpuTransferPieces *pieces);
+/* Cancels the copy, unless it has ended. Does not block. Calls @func once, on any thread, without
+ * locks, when no thread uses the file any more. */
+void     _gpu_transfer_pieces_cancel (GpuTransferPieces      *pieces,
+                                     GDestroyNotify           func,
+                                     gpointer                 data);
 
 /* gpu-transfer-threads.c. _gpu_transfer_push_copy() calls @func with @data on a copying thread, or
  * on a thread for files if @for_file is TRUE. _gpu_transfer_push_wait() calls it on a thread that

@@ -13,6 +13,8 @@ struct _GpuTransferRing
   gsize      limit;                 /* bytes */
   gsize      size;                  /* bytes, including slots that are being allocated */
   GPtrArray *slots;                 /* of GpuTransferSlot */
+  gsize      padding;               /* bytes by which slots are larger, so that their places can be
+                                     * aligned: not every driver aligns page-locked memory */
   gboolean   reported;              /* a failed allocation of page-locked memory was logged */
   gboolean   trims;                 /* a thread will free the memory above the limit */
 };
@@ -116,13 +118,22 @@ is_idle_locked (const GpuTransferSlot *slot)
   return !slot->leased && slot->busy == NULL;
 }
 
+/* Files that bypass the page cache need aligned places. */
+static gpointer
+align (gpointer data)
+{
+  const guintptr mask = GPU_TRANSFER_FILE_ALIGNMENT - 1;
+
+  return (gpointer) (((guintptr) data + mask) & ~mask);
+}
+
 static void
 take_locked (GpuTransferSlot  *slot,
              GpuTransferLease *lease)
 {
   slot->leased = TRUE;
   lease->slot = slot;
-  lease->data = slot->memory->host;
+  lease->data = align (slot->memory->host);
   lease->before = slot->busy != NULL ? _gpu_native_event_ref (slot->busy) : NULL;
 }
 
@@ -165,17 +176,50 @@ take_busy (GpuTransferRing  *ring,
   return n_leases;
 }
 
+static GpuNativeMemory *
+allocate (GpuNativeContext  *context,
+          gsize              padding,
+          GError           **error)
+{
+  GpuHostMemoryFlags flags = GPU_HOST_MEMORY_FLAGS_NONE;
+  int numa_node = GPU_NUMA_NODE_DEVICE;
+
+  return context->backend->buffer->alloc_host (context, &flags, &numa_node,
+                                               _gpu_transfer_get_slot_size () + padding, error);
+}
+
+/* If the driver does not align the memory, allocates larger memory, now and for later slots. */
+static GpuNativeMemory *
+allocate_aligned (GpuNativeContext  *context,
+                  GpuTransferRing   *ring,
+                  GError           **error)
+{
+  gsize padding;
+  GpuNativeMemory *memory;
+
+  g_mutex_lock (&ring->lock);
+  padding = ring->padding;
+  g_mutex_unlock (&ring->lock);
+  memory = allocate (context, padding, error);
+
+  if (memory == NULL || padding > 0 || align (memory->host) == memory->host)
+    return memory;
+
+  context->backend->memory->free (context, memory);
+  g_mutex_lock (&ring->lock);
+  ring->padding = GPU_TRANSFER_FILE_ALIGNMENT;
+  g_mutex_unlock (&ring->lock);
+
+  return allocate (context, GPU_TRANSFER_FILE_ALIGNMENT, error);
+}
+
 /* Caller does not hold the lock, because the allocation may take long. */
 static GpuTransferSlot *
 slot_new (GpuNativeContext *context,
           GpuTransferRing  *ring)
 {
-  GpuHostMemoryFlags flags = GPU_HOST_MEMORY_FLAGS_NONE;
-  int numa_node = GPU_NUMA_NODE_DEVICE;
   g_autoptr (GError) failure = NULL;
-  GpuNativeMemory *memory = context->backend->buffer->alloc_host (context, &flags, &numa_node,
-                                                                  _gpu_transfer_get_slot_size (),
-                                                                  &failure);
+  GpuNativeMemory *memory = allocate_aligned (context, ring, &failure);
   GpuTransferSlot *slot;
   gboolean reported;
 
@@ -199,12 +243,15 @@ slot_new (GpuNativeContext *context,
   return slot;
 }
 
+/* With @force, exceeds the limit. */
 static gboolean
-reserve (GpuTransferRing *ring)
+reserve (GpuTransferRing *ring,
+         gboolean         force)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
 
-  if (ring->size > ring->limit || ring->limit - ring->size < _gpu_transfer_get_slot_size ())
+  if (!force && (ring->size > ring->limit
+                 || ring->limit - ring->size < _gpu_transfer_get_slot_size ()))
     return FALSE;
 
   ring->size += _gpu_transfer_get_slot_size ();
@@ -216,11 +263,12 @@ static guint
 grow (GpuNativeContext *context,
       GpuTransferRing  *ring,
       guint             wanted,
+      gboolean          force,
       GpuTransferLease *leases)
 {
   guint n_leases = 0;
 
-  while (n_leases < wanted && reserve (ring))
+  while (n_leases < wanted && reserve (ring, force))
     {
       GpuTransferSlot *slot = slot_new (context, ring);
 
@@ -270,8 +318,46 @@ _gpu_transfer_ring_lease (GpuNativeContext *context,
       n_leases += take_idle (ring, wanted - n_leases, leases + n_leases);
     }
 
-  n_leases += grow (context, ring, MIN (wanted - n_leases, max_new), leases + n_leases);
+  n_leases += grow (context, ring, MIN (wanted - n_leases, max_new), FALSE, leases + n_leases);
   n_leases += take_busy (ring, order, wanted - n_leases, leases + n_leases);
+
+  return n_leases;
+}
+
+/* Returns half of the slots that no copy uses, at least 1, or 0 if the limit disables staging. The
+ * other half remains for copies on other streams. */
+static guint
+get_free_share (GpuTransferRing *ring)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+  gsize n_slots = ring->limit / _gpu_transfer_get_slot_size ();
+  guint n_used = 0;
+
+  for (guint i = 0; i < ring->slots->len; i++)
+    n_used += !is_idle_locked (g_ptr_array_index (ring->slots, i));
+
+  return n_slots == 0 ? 0 : MAX (n_slots > n_used ? (n_slots - n_used) / 2 : 0, 1);
+}
+
+guint
+_gpu_transfer_ring_lease_in_order (GpuNativeContext *context,
+                                   gconstpointer     order,
+                                   guint             wanted,
+                                   GpuTransferLease *leases)
+{
+  GpuTransferRing *ring = get_ring (context);
+  guint n_leases;
+  guint most;
+
+  wanted = get_share (ring, wanted);
+  n_leases = take_busy (ring, order, wanted, leases);
+  reclaim_completed (ring);
+  most = MIN (n_leases + get_free_share (ring), wanted);
+  n_leases += take_idle (ring, most - n_leases, leases + n_leases);
+  n_leases += grow (context, ring, most - n_leases, FALSE, leases + n_leases);
+
+  if (n_leases == 0 && wanted > 0)
+    n_leases = grow (context, ring, 1, TRUE, leases);
 
   return n_leases;
 }

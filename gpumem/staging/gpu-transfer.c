@@ -14,7 +14,6 @@ struct _GpuTransfer
   gconstpointer     order;
   GpuTransferCopy   copy;
   GpuTransferChunking chunking;
-  gboolean          has_file;       /* `copy` had a file, which is closed early */
   gboolean          blocking;
   gboolean          driven_by_caller; /* the blocking caller drives the copy */
   guint             max_copy_workers;
@@ -44,10 +43,7 @@ struct _GpuTransfer
   guint             n_copying;      /* threads that access the host memory */
   guint             n_copy_workers;
   gboolean          aborted;
-  GError           *failure;        /* nullable; the error of the device or of the file that aborted
-                                     * the copy */
-  gboolean          file_failed;
-  guint64           failed_at;      /* position in the file, if the file failed */
+  GError           *failure;        /* nullable; the error of the device that aborted the copy */
 };
 
 GpuTransfer *
@@ -78,7 +74,6 @@ _gpu_transfer_unref (GpuTransfer *transfer)
   g_clear_error (&transfer->failure);
   g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
   g_clear_pointer (&transfer->copy.progress, _gpu_progress_unref);
-  g_clear_pointer (&transfer->copy.file, _gpu_transfer_file_unref);
   g_free (transfer->events);
   g_free (transfer->host_waits);
   g_free (transfer->n_left);
@@ -117,23 +112,12 @@ signal_host_wait_locked (GpuTransfer *transfer,
   g_clear_pointer (&transfer->host_waits[chunk], _gpu_native_event_unref);
 }
 
-/* Called when no thread needs the file any more, and before the last wait is signalled: when the
- * copy has completed, the library must not keep the file open. */
-static void
-close_file_locked (GpuTransfer *transfer)
-{
-  g_clear_pointer (&transfer->copy.file, _gpu_transfer_file_unref);
-}
-
 /* Aborts the copy. Once no thread accesses the host memory, signals all host-signalled waits, so
  * that no command waits forever. */
 static void
 abort_locked (GpuTransfer *transfer)
 {
   transfer->aborted = TRUE;
-
-  if (transfer->n_copying == 0)
-    close_file_locked (transfer);
 
   for (guint i = 0; transfer->n_copying == 0 && i < transfer->chunking.n_chunks; i++)
     signal_host_wait_locked (transfer, i);
@@ -159,31 +143,7 @@ open_chunk_locked (GpuTransfer *transfer)
       _gpu_progress_add (transfer->copy.progress, box.width * box.height * box.depth);
     }
 
-  if (transfer->n_opened + 1 == transfer->chunking.n_chunks)
-    close_file_locked (transfer);
-
   signal_host_wait_locked (transfer, transfer->n_opened++);
-}
-
-/* Aborts the copy because the file failed at @position. Takes ownership of @failure. Several pieces
- * may fail at the same time. Threads begin the pieces in the order of the file, so all bytes before
- * the first failure are copied. Therefore, the copy reports that failure. */
-static void
-fail_piece_locked (GpuTransfer *transfer,
-                   guint64      position,
-                   GError      *failure)
-{
-  if (transfer->failure == NULL || position < transfer->failed_at)
-    {
-      g_clear_error (&transfer->failure);
-      transfer->failure = failure;
-      transfer->failed_at = position;
-    }
-  else
-    g_error_free (failure);
-
-  transfer->file_failed = TRUE;
-  transfer->aborted = TRUE;
 }
 
 static void
@@ -213,8 +173,6 @@ copy_piece_locked (GpuTransfer *transfer)
 {
   guint chunk = transfer->chunk;
   guint piece = transfer->piece++;
-  guint64 failed_at = 0;
-  GError *failure = NULL;
   GpuTransferBox box;
 
   _gpu_transfer_get_box (&transfer->chunking, chunk, &box);
@@ -228,10 +186,8 @@ copy_piece_locked (GpuTransfer *transfer)
   transfer->n_copying++;
   g_mutex_unlock (&transfer->lock);
   _gpu_transfer_copy_piece (&transfer->copy, &transfer->chunking, &box, piece,
-                            get_place (transfer, chunk), &failed_at, &failure);
+                            get_place (transfer, chunk));
   g_mutex_lock (&transfer->lock);
-  if (failure != NULL)
-    fail_piece_locked (transfer, failed_at, failure);
   end_piece_locked (transfer, chunk);
 }
 
@@ -245,8 +201,7 @@ wake_workers_locked (GpuTransfer *transfer)
   for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->chunking.n_chunks
                     && transfer->n_copy_workers < transfer->max_copy_workers; i++)
     {
-      if (!_gpu_transfer_push_copy (copy_in_worker, _gpu_transfer_ref (transfer),
-                                    transfer->has_file))
+      if (!_gpu_transfer_push_copy (copy_in_worker, _gpu_transfer_ref (transfer), FALSE))
         {
           _gpu_transfer_unref (transfer);
           return;
@@ -414,8 +369,7 @@ drive_in_thread (gpointer data)
 {
   GpuTransfer *transfer = data;
 
-  /* The workers for files may all be busy with a slow file. */
-  drive (transfer, transfer->has_file);
+  drive (transfer, FALSE);
   _gpu_transfer_unref (transfer);
 }
 
@@ -432,8 +386,7 @@ set_aborted_error_locked (GpuTransfer  *transfer,
 }
 
 /* Creates the host-signalled wait that precedes the command of @chunk. Sets @host_wait to NULL,
- * without an error, if the command need not wait. If the file has failed, the command only waits
- * until no thread copies. */
+ * without an error, if the command need not wait. */
 static gboolean
 get_host_wait (GpuTransfer     *transfer,
                guint            chunk,
@@ -445,13 +398,13 @@ get_host_wait (GpuTransfer     *transfer,
 
   *host_wait = NULL;
 
-  if (transfer->aborted && !transfer->file_failed)
+  if (transfer->aborted)
     {
       set_aborted_error_locked (transfer, error);
       return FALSE;
     }
 
-  if (chunk < transfer->n_opened || (transfer->aborted && transfer->n_copying == 0))
+  if (chunk < transfer->n_opened)
     return TRUE;
 
   made = transfer->context->backend->transfer->create_host_wait (transfer->context, error);
@@ -684,18 +637,6 @@ submit_first (GpuTransfer      *transfer,
   return TRUE;
 }
 
-/* If the file has failed, the chunks that no thread has begun to copy need no command. The commands
- * before them are submitted, and the operation fails when it completes. So a failure of the file is
- * reported in the same way whether it happens during the submission or later. */
-static gboolean
-needs_chunk (GpuTransfer *transfer,
-             guint        chunk)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&transfer->lock);
-
-  return !transfer->file_failed || chunk <= transfer->chunk;
-}
-
 gboolean
 _gpu_transfer_submit (GpuTransfer      *transfer,
                       GpuNativeStream  *stream,
@@ -710,7 +651,7 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
   if (transfer->copy.in_order && !submit_first (transfer, stream, error))
     return fail_submission (transfer, stream);
 
-  for (guint i = 0; i < transfer->chunking.n_chunks && needs_chunk (transfer, i); i++)
+  for (guint i = 0; i < transfer->chunking.n_chunks; i++)
     {
       if (!submit_chunk (transfer, stream, i, error))
         return fail_submission (transfer, stream);
@@ -756,13 +697,13 @@ should_stage (GpuNativeContext      *context,
   if (least == 0 || !_gpu_backend_check_process (NULL))
     return FALSE;
 
-  if (_gpu_debug_has (GPU_DEBUG_STAGE) || copy->file != NULL)
+  if (_gpu_debug_has (GPU_DEBUG_STAGE))
     least = 1;
   else if (blocking && _gpu_transfer_get_n_threads () == 1)
     least = G_MAXSIZE;
 
   return size >= least && (ops->has_host_waits == NULL || ops->has_host_waits (context))
-         && (copy->file != NULL || !is_page_locked (context, copy));
+         && !is_page_locked (context, copy);
 }
 
 static GpuTransfer *
@@ -788,9 +729,6 @@ transfer_new (GpuNativeContext          *context,
     g_bytes_ref (copy->bytes);
   if (copy->progress != NULL)
     _gpu_progress_ref (copy->progress);
-  transfer->has_file = copy->file != NULL;
-  if (copy->file != NULL)
-    _gpu_transfer_file_ref (copy->file);
   g_mutex_init (&transfer->lock);
   g_cond_init (&transfer->cond);
   _gpu_live_add (GPU_LIVE_TRANSFER, 1);
@@ -868,7 +806,7 @@ static void
 report_direct (gsize       size,
                const char *reason)
 {
-  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of pageable memory or of a file "
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of pageable memory "
                     "are not staged, and the caller may block: %s", size, reason);
 }
 

@@ -7,14 +7,13 @@
  * chunk to the device waits for a signal that a thread has copied the chunk to its place. A place
  * is the part of the page-locked memory that holds one chunk at a time. The command for a chunk
  * from the device waits for a signal that a thread has copied the previous chunk out of the same
- * place. Instead of host memory, a thread can read or write a file. No command ever waits for work
- * that is submitted later, and progress needs no lock of the library.
+ * place. No command ever waits for work that is submitted later, and progress needs no lock of the
+ * library.
  */
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/base/gpu-progress-private.h"
-#include "gpumem/staging/gpu-transfer-file.h"
 
 G_BEGIN_DECLS
 
@@ -31,10 +30,6 @@ typedef struct
   GpuExtent      extent;            /* in the units of the back ends, not empty */
   gsize          unit;              /* bytes per unit of width */
   GBytes        *bytes;             /* nullable; the owner of the host memory */
-  GpuTransferFile *file;            /* nullable; replaces the host memory of a linear copy, which is
-                                     * then always staged if that is possible. The caller waits for
-                                     * the copy: only its own point fails if the file fails */
-  guint64        position;          /* of the first byte in the file */
   GpuProgress   *progress;          /* nullable; counts the bytes copied so far */
 } GpuTransferCopy;
 

@@ -134,6 +134,7 @@ struct _GpuTimeline
   gboolean          is_unordered;   /* a user event has failed, so the driver may run later work
                                      * before pending earlier work; TRUE until a submission waits
                                      * for this earlier work */
+  gpointer          file_queue;     /* nullable; a GpuTransferQueue: the pending copies of files */
   GPtrArray        *partners;       /* nullable; of GpuTimeline, each with a use and a reference:
                                      * streams of other contexts, for cross-driver copies */
 };

@@ -300,6 +300,7 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_array_unref (timeline->failures);
   g_ptr_array_unref (timeline->user_waits);
   g_hash_table_unref (timeline->user_events);
+  g_clear_pointer (&timeline->file_queue, _gpu_transfer_queue_unref);
   free_stream (timeline, timeline->stream);
   g_mutex_clear (&timeline->lock);
   g_mutex_clear (&timeline->dual_lock);

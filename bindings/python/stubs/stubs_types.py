@@ -183,6 +183,7 @@ PARAMETERS_OF = {
     "Program.new_from_il.il": "_Readable",
     "Program.new_linked.images": "Iterable[_Readable]",
     "Sampler.*.**properties": "object",
+    "Stream.read_file.file": "_FileLike", "Stream.write_file.file": "_FileLike",
     "Stream.copy_batch.copies": "Iterable[tuple[object, ...]]",
     "Stream.call.*args": "object",
     "Stream.call.function": "Callable[..., _R]",

@@ -54,7 +54,7 @@ from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
                              OutOfMemoryError, ReleasedError, TimedOutError)
 from ._gpumem_file import (ArrayFileMethods, FileMethods, InputStreamMethods, MemoryFileMethods,
-                           OutputStreamMethods)
+                           OutputStreamMethods, StreamFileMethods)
 from ._gpumem_help import ConstructorSignature, name_methods
 from ._gpumem_host import HostMemoryMethods, new_on_node, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
@@ -1355,7 +1355,7 @@ Launch = override(Launch)
 Launch.__signature__ = ConstructorSignature()
 
 
-class Stream(AsyncStream, Gpu.Stream):
+class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
     """A queue of work. Its methods enqueue work and return at once; the stream keeps references to
     memory and data. asyncio can await a stream, and a with statement waits for it at the end.
     Streams with the same native handle in the same driver context are equal."""

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import stat
 
 from gi.repository import Gio, GLib
 
@@ -88,18 +89,33 @@ def _run(function, *args):
 
 
 @contextlib.contextmanager
-def _replacing(file, end):
-    """Yields a Gpu.File for writing. A path names a file that has end bytes afterwards. Until then,
-    the file is not truncated, because arguments may be invalid."""
+def _creating(file):
+    """Yields a Gpu.File for writing, and the descriptor of a file that a path names, or None. Does
+    not truncate the file, because arguments may be invalid."""
     if not isinstance(file, (str, bytes, os.PathLike)):
-        yield _to_file(file, "w")
+        yield _to_file(file, "w"), None
         return
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        yield Gpu.File.new_for_fd(fd, Gpu.FileFlags.NONE)
-        os.ftruncate(fd, end)
+        yield Gpu.File.new_for_fd(fd, Gpu.FileFlags.NONE), fd
     finally:
         os.close(fd)
+
+
+def _cut(fd, end):
+    """Removes the bytes behind end. Devices have no end."""
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode) and status.st_size > end:
+        os.ftruncate(fd, end)
+
+
+@contextlib.contextmanager
+def _replacing(file, end):
+    """Yields a Gpu.File for writing. A path names a file that has end bytes afterwards."""
+    with _creating(file) as (opened, fd):
+        yield opened
+        if fd is not None:
+            _cut(fd, end)
 
 
 class MemoryFileMethods:
@@ -217,6 +233,43 @@ def _get_count(file, position, item_size):
         raise ValueError(f"the {rest} bytes of the file from byte {position} on are not a multiple "
                          f"of the {item_size} bytes of an element: pass a shape")
     return rest // item_size
+
+
+class StreamFileMethods:
+    """Methods of Gpu.Stream that copy between memory and a file in the order of the stream."""
+
+    def read_file(self, destination, file, offset=0, position=0, size=None,
+                  cancellable=None) -> int:
+        """Copies size bytes from a position of a file to memory, from offset on, in the order of
+        the stream, and returns their number at once. Without a size, copies to the end of the
+        memory, or to the end that the file has now. If the file fails, the copy fails, and with it
+        the later work of the stream: wait for the stream or for an event to get the error."""
+        destination, offset, rest = to_range(destination, offset, None, self, "destination")
+        file = _to_file(file, "r")
+        if destination is None:
+            return 0
+        position = to_size(position, "position")
+        size = (min(rest, max(file.get_size() - position, 0)) if size is None
+                else to_size(size, "size"))
+        Gpu.Stream.read_file(self, destination, offset, file, position, size, cancellable)
+        return size
+
+    def write_file(self, source, file, offset=0, position=0, size=None, cancellable=None) -> int:
+        """Copies size bytes of memory, from offset on, by default all, to a position of a file, in
+        the order of the stream, and returns their number at once. Errors are as in read_file(). A
+        path names a file that is created or replaced. If the file is longer than its new contents,
+        the call itself cuts it: earlier work of the stream must not read the rest. Pass
+        Gpu.File(path, "r+") to change a part of a file."""
+        source, offset, size = to_range(source, offset, size, self, "source")
+        position = to_size(position, "position")
+        if source is None:
+            size = 0
+        with _creating(file) as (opened, fd):
+            if source is not None:
+                Gpu.Stream.write_file(self, source, offset, opened, position, size, cancellable)
+            if fd is not None:
+                _cut(fd, position + size)
+        return size
 
 
 class ArrayFileMethods:
