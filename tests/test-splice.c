@@ -207,6 +207,16 @@ splice_closed (TestFixture *fixture)
   test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + MARGIN + 3000, 9, 1000);
 }
 
+/* Limits the bytes that the system accepts before the peer has received them. */
+static void
+limit (GIOStream *connection,
+       int        option)
+{
+  GSocket *socket = g_socket_connection_get_socket (G_SOCKET_CONNECTION (connection));
+
+  g_assert_true (g_socket_set_option (socket, SOL_SOCKET, option, 64 * 1024, NULL));
+}
+
 static void
 splice_reset (TestFixture *fixture)
 {
@@ -215,6 +225,8 @@ splice_reset (TestFixture *fixture)
   g_auto (Links) links = { .n = 0 };
 
   links_open (&links, 3);
+  limit (links.here[2], SO_SNDBUF);
+  limit (links.there[2], SO_RCVBUF);
 
   for (guint send = 0; send < 2; send++)
     {

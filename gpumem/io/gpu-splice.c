@@ -4,6 +4,8 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-workers-private.h"
+#include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-mapping.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/io/gpu-output-stream.h"
 #include "gpumem/io/gpu-stream-chunks-private.h"
@@ -112,6 +114,15 @@ send_part (Part    *part,
   return TRUE;
 }
 
+static void
+set_closed (const Part  *part,
+            GError     **error)
+{
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT,
+               "the peer has closed the connection %" G_GSIZE_FORMAT " bytes early",
+               part->size - part->done);
+}
+
 /* Receives one chunk and submits its copy, also of the bytes before a failure. */
 static gboolean
 receive_chunk (Part    *part,
@@ -138,9 +149,7 @@ receive_chunk (Part    *part,
   if (failure != NULL)
     g_propagate_error (error, failure);
   else if (n < size)
-    g_set_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT,
-                 "the peer has closed the connection %" G_GSIZE_FORMAT " bytes early",
-                 part->size - part->done);
+    set_closed (part, error);
 
   return n == size && failure == NULL;
 }
@@ -234,22 +243,91 @@ part_end (Part   *part,
     splice_end (splice);
 }
 
+/* Returns whether a mapping of the memory costs no copy. The connection then uses the memory
+ * itself. On CUDA, a mapping of device memory is a copy. */
+static gboolean
+is_mapped_in_place (const Splice *splice)
+{
+  GpuNativeDevice *device = splice->timeline->device;
+  const GpuTransferOps *ops = splice->timeline->context->backend->transfer;
+
+  return splice->memory->has_host_data
+         || ((device->capabilities & GPU_CAPABILITIES_HOST_MEMORY) != 0
+             && ops != NULL && !ops->needs_page_locked);
+}
+
+/* Maps the part, and waits for the earlier work of the stream. Under the lock, so that the point of
+ * the wait is that of this mapping. */
+static GpuMapping *
+map_part (Part    *part,
+          GError **error)
+{
+  Splice *splice = part->splice;
+  const GpuMapFlags flags = splice->send ? GPU_MAP_FLAGS_READ : GPU_MAP_FLAGS_WRITE;
+  g_autoptr (GpuMapping) mapping = NULL;
+  guint64 seq;
+
+  g_mutex_lock (&splice->lock);
+  mapping = _gpu_timeline_map (splice->timeline, "map", splice->memory, flags, part->offset,
+                               part->size, error);
+  seq = _gpu_timeline_get_submitted (splice->timeline);
+  g_mutex_unlock (&splice->lock);
+
+  return mapping != NULL
+         && _gpu_timeline_wait_until (splice->timeline, seq, -1, splice->cancellable, error)
+         ? g_steal_pointer (&mapping) : NULL;
+}
+
+/* The mapping ends in the order of the stream, so later work gets the received bytes. */
+static void
+transfer_mapped (Part    *part,
+                 GError **error)
+{
+  GCancellable *cancellable = part->splice->cancellable;
+  g_autoptr (GpuMapping) mapping = map_part (part, error);
+  guint8 *data;
+
+  if (mapping == NULL)
+    return;
+
+  data = gpu_mapping_get_data (mapping);
+
+  if (part->splice->send
+      ? !g_output_stream_write_all (g_io_stream_get_output_stream (part->connection), data,
+                                    part->size, &part->done, cancellable, error)
+      : !g_input_stream_read_all (g_io_stream_get_input_stream (part->connection), data,
+                                  part->size, &part->done, cancellable, error))
+    return;
+
+  if (part->done < part->size)
+    set_closed (part, error);
+  else
+    gpu_mapping_unmap (mapping, error);
+}
+
+static void
+transfer_chunks (Part    *part,
+                 GError **error)
+{
+  Splice *splice = part->splice;
+
+  if (!_gpu_stream_chunks_open (&part->chunks, splice->memory, splice->timeline, part->offset,
+                                part->size, error))
+    return;
+
+  if (splice->send)
+    send_part (part, error);
+  else
+    receive_part (part, error);
+}
+
 static void
 part_run (gpointer data)
 {
   Part *part = data;
-  Splice *splice = part->splice;
   GError *error = NULL;
 
-  if (_gpu_stream_chunks_open (&part->chunks, splice->memory, splice->timeline, part->offset,
-                               part->size, &error))
-    {
-      if (splice->send)
-        send_part (part, &error);
-      else
-        receive_part (part, &error);
-    }
-
+  (is_mapped_in_place (part->splice) ? transfer_mapped : transfer_chunks) (part, &error);
   part_end (part, error);
 }
 
@@ -364,10 +442,13 @@ check (GpuMemory  *memory,
  *
  * A thread of the library for each connection copies chunks of at most 512 KiB through page-locked
  * memory of at most 2 MiB (OpenCL: clEnqueueCopyBuffer; CUDA: cuMemcpyHtoDAsync,
- * cuMemcpyDtoHAsync). The copies are operations of @stream after the work that is submitted to it
- * before the call. Until the callback, do not use the connections or change the range; if the range
- * is received, do not read it. The connections stay open, and a connection may only occur once.
- * Holds references to @memory and to the connections.
+ * cuMemcpyDtoHAsync). If the host can access @memory, as with #GpuHostMemory, the host back end and
+ * OpenCL devices that use the memory of the host, the thread maps its part instead, and passes that
+ * memory to the connection (OpenCL: clEnqueueMapBuffer). The copies and mappings are operations of
+ * @stream after the work that is submitted to it before the call. Until the callback, do not use
+ * the connections or change the range; if the range is received, do not read it. The connections
+ * stay open, and a connection may only occur once. Holds references to @memory and to the
+ * connections.
  *
  * The first failure ends the whole transfer: the connections are then at unknown positions and
  * should be closed. The error names the connection and the offset in @memory of the first byte that
