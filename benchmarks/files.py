@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Copies a file of 8 GiB from the page cache to the device and back, and compares the speed with
-safetensors, KvikIO in its compatibility mode, np.memmap with CuPy, and read() into page-locked
-memory of PyTorch.
+pread() and pwrite() with as many threads, safetensors, fastsafetensors, KvikIO in its compatibility
+mode, np.memmap with CuPy, and read() into page-locked memory of PyTorch.
 
-    benchmarks/files.py [--python FILE] [--folder FOLDER] [--gib N] [--rounds N] [DEVICE]
+    benchmarks/files.py [--python FILE] [--folder FOLDER] [--gib N] [--rounds N] [--limit S]
+                        [DEVICE]
 
 DEVICE defaults to the library's default device, and FOLDER to the folder for temporary files, which
 needs space for three files. In a tmpfs such as /dev/shm, no disk slows the writes. --python runs
@@ -13,9 +14,11 @@ to open the file. A GB is 10^9 bytes, and figures are medians of all rounds. A r
 gpumem divided by the speed of the library in the previous column, as the median of the ratios of
 the rounds. Each library runs in a separate process, which sleeps while the other libraries are
 measured. Each process compares all bytes after its first round, and some of them after the
-others."""
+others. A library that is not installed, or whose round takes more than --limit seconds, is omitted
+with the reason. pread() and pwrite() only copy between the file and memory of the host."""
 
 import argparse
+import concurrent.futures
 import json
 import os
 import sys
@@ -27,7 +30,8 @@ import numpy as np
 from rounds import environment, print_speeds, start, take_turns
 
 OURS = "gpumem"
-RIVALS = {"safetensors": "safetensors", "KvikIO": "kvikio", "memmap, CuPy": "memmap",
+RIVALS = {"pread()": "pread", "safetensors": "safetensors",
+          "fastsafetensors": "fastsafetensors", "KvikIO": "kvikio", "memmap, CuPy": "memmap",
           "read(), PyTorch": "read"}
 BLOCK = 64 << 20
 SAMPLE = 4099                   # bytes at the begin of each block; not a multiple of a page
@@ -117,6 +121,45 @@ def copy_with_safetensors(name, source, target, _):
     with open(target, "rb") as file:
         position = 8 + int.from_bytes(file.read(8), "little")
     return read, lambda: save_file(tensors, target), position
+
+
+def copy_with_pread(_, source, target, size):
+    data = np.zeros(size, np.uint8)
+    n_threads = int(os.environ["KVIKIO_NTHREADS"])
+    pool = concurrent.futures.ThreadPoolExecutor(n_threads)
+    piece = 1 << 20
+
+    def run(call, path, flags, position):
+        fd = os.open(path, flags)
+
+        def copy(begin):
+            view = memoryview(data)[begin:begin + piece]
+            while view:
+                n = call(fd, view, position + begin)
+                begin, view = begin + n, view[n:]
+        list(pool.map(copy, range(0, size, piece)))
+        os.close(fd)
+    return (lambda: run(lambda fd, view, at: os.preadv(fd, [view], at), source, os.O_RDONLY, BEGIN),
+            lambda: run(os.pwrite, target, os.O_WRONLY, 0), 0)
+
+
+def copy_with_fastsafetensors(name, source, target, size):
+    from fastsafetensors import SafeTensorsFileLoader, SingleGroup
+
+    torch, device = use_torch(name)
+    tensors = {}
+
+    def read():
+        loader = SafeTensorsFileLoader(SingleGroup(), device, nogds=True)
+        loader.add_filenames({0: [source]})
+        tensors["data"] = loader.copy_files_to_device().get_tensor("data").clone()
+        loader.close()
+        torch.cuda.synchronize(device)
+
+    def write():                    # it only reads files
+        with open(target, "r+b", buffering=0) as file:
+            tensors["data"].cpu().numpy().tofile(file)
+    return read, write, 0
 
 
 def copy_with_kvikio(name, source, target, size):
@@ -209,6 +252,7 @@ def main():
     parser.add_argument("--folder")
     parser.add_argument("--gib", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=60, metavar="SECONDS")
     parser.add_argument("device", nargs="?")
     options = parser.parse_args()
 
@@ -226,7 +270,8 @@ def main():
         print(f"{size / (1 << 30):g} GiB in {folder}, {device.id}, {device.name}, "
               f"{n_threads} threads\n")
         commands = list_commands(device, options.python, n_threads, folder, size)
-        print_speeds(take_turns(start(commands), options.rounds), OURS)
+        workers = start(commands, options.limit)
+        print_speeds(take_turns(workers, options.rounds, options.limit), OURS)
 
 
 main()

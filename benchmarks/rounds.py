@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import tempfile
+import threading
 
 
 def environment(other_python=False, **variables):
@@ -23,45 +24,63 @@ class Worker:
         self.process = subprocess.Popen(command, text=True, bufsize=1, env=variables,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.errors)
+        self.late = None            # the limit that a round has exceeded
 
-    def run_round(self):
-        """Returns the figures, or None if the process has ended."""
+    def end(self, limit):
+        self.late = limit
+        self.process.kill()
+
+    def run_round(self, limit=None):
+        """Returns the figures, or None if the process has ended. Ends it after limit seconds."""
+        timer = threading.Timer(limit or 0, self.end, [limit])
+        if limit is not None:
+            timer.start()
         try:
             print(file=self.process.stdin, flush=True)
+            line = self.process.stdout.readline()
         except BrokenPipeError:
             return None
-        line = self.process.stdout.readline()
+        finally:
+            timer.cancel()
         return json.loads(line) if line else None
 
     def get_last_words(self):
         status = self.process.wait()
+        if self.late is not None:
+            return f"a round took more than {self.late:g} s"
         self.errors.seek(0)
         return self.errors.read().strip().split("\n")[-1] or f"it ended with {status}"
 
 
-def start(commands):
-    """Starts a worker for each name from its (command, environment), and runs a warm-up round.
-    Omits workers without a command, and workers that end."""
+def start(commands, limit=None):
+    """Starts a worker for each name from its (command, environment), and runs a warm-up round of at
+    most limit seconds. Omits workers without a command, and workers that end."""
     workers = {}
     for name, (command, variables) in commands.items():
         if command is None:
             print(f"{name} is omitted: it is not installed")
             continue
         worker = Worker(command, variables)
-        if worker.run_round() is None:
+        if worker.run_round(limit) is None:
             print(f"{name} is omitted: {worker.get_last_words()}")
             continue
         workers[name] = worker
     return workers
 
 
-def take_turns(workers, n_rounds):
-    """Returns the figures of each round, by name."""
-    rounds = [{name: worker.run_round() for name, worker in workers.items()}
+def take_turns(workers, n_rounds, limit=None):
+    """Returns the figures of each round, by name. With a limit, in seconds, omits workers whose
+    rounds take longer."""
+    rounds = [{name: worker.run_round(limit) for name, worker in workers.items()}
               for i in range(n_rounds)]
     for name, worker in workers.items():
-        if None in [figures[name] for figures in rounds]:
+        if None not in [figures[name] for figures in rounds]:
+            continue
+        if worker.late is None:
             raise SystemExit(f"{name} ended early: {worker.get_last_words()}")
+        print(f"{name} is omitted: {worker.get_last_words()}")
+        for figures in rounds:
+            del figures[name]
     return rounds
 
 
