@@ -8,6 +8,8 @@
  *   version=13000        CUDA 13.0; GPUMEM_CUDA_DRIVER_VERSION=13000 has the same effect
  *   delay=300            maximum delay before an operation, in microseconds; 0: none
  *   peers=no             devices cannot access each other's memory
+ *   deny=0-1:2-0         device 0 cannot access memory of device 1, nor device 2 that of device 0;
+ *                        the opposite directions are allowed
  *   concurrent=1         number of devices, from the first, that can use managed memory at the
  *                        same time as the host, and can access pageable memory
  *   ipc=no               no IPC handles
@@ -61,6 +63,29 @@ parse_number (const char *text,
     *number <<= 30;
   else
     return *end == '\0';
+  return TRUE;
+}
+
+/* Reads the pairs of devices of "deny". */
+static gboolean
+set_denied (const char *value)
+{
+  g_auto (GStrv) pairs = g_strsplit (value, ":", -1);
+
+  for (guint i = 0; pairs[i] != NULL; i++)
+    {
+      guint64 device = 0;
+      guint64 peer = 0;
+      char *end = strchr (pairs[i], '-');
+
+      if (end == NULL)
+        return FALSE;
+      *end = '\0';
+      if (!parse_number (pairs[i], &device) || !parse_number (end + 1, &peer)
+          || device >= G_N_ELEMENTS (config.denied) || peer >= G_N_ELEMENTS (config.denied))
+        return FALSE;
+      config.denied[device] |= G_GUINT64_CONSTANT (1) << peer;
+    }
   return TRUE;
 }
 
@@ -121,6 +146,8 @@ set (const char *name,
     config.counts = g_strdup (value);
   else if (g_str_equal (name, "report"))
     config.report = g_strdup (value);
+  else if (g_str_equal (name, "deny"))
+    return set_denied (value);
   else if (g_str_equal (name, "fail"))
     return fault_set (value);
   else if (g_str_equal (name, "lost"))

@@ -351,7 +351,7 @@ ENTRY (cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags), (peer, flags
   TRY (object_check (peer, OBJECT_CONTEXT));
   if (flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (peer->device == context->device || !config.peers)
+  if (!device_can_access (context->device, peer->device))
     return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   if (!g_hash_table_add (context->peers, peer))
     return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

@@ -139,6 +139,16 @@ attributes[] = {
 };
 
 gboolean
+device_can_access (const Device *device,
+                   const Device *peer)
+{
+  if (device == peer || !config.peers)
+    return FALSE;
+  return MAX (device->ordinal, peer->ordinal) >= G_N_ELEMENTS (config.denied)
+         || (config.denied[device->ordinal] >> peer->ordinal & 1) == 0;
+}
+
+gboolean
 device_is_concurrent (const Device *device)
 {
   return device->ordinal < config.concurrent;
@@ -242,8 +252,17 @@ ENTRY (cuDeviceCanAccessPeer, (int *can_access, CUdevice device, CUdevice peer),
 {
   if (device_find (device) == NULL || device_find (peer) == NULL)
     return CUDA_ERROR_INVALID_DEVICE;
-  *can_access = device != peer && config.peers;
+  *can_access = device_can_access (device_find (device), device_find (peer));
   return CUDA_SUCCESS;
+}
+
+/* Returns whether the link of the two devices is faster and has atomics, as NVLink: that of the
+ * devices 0 and 1, 2 and 3, and so on. */
+static gboolean
+is_fast_link (CUdevice device,
+              CUdevice peer)
+{
+  return device / 2 == peer / 2;
 }
 
 ENTRY (cuDeviceGetP2PAttribute,
@@ -255,6 +274,11 @@ ENTRY (cuDeviceGetP2PAttribute,
   if (attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
       attribute > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
     return CUDA_ERROR_INVALID_VALUE;
-  *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED && config.peers;
+  if (attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK)
+    *value = !is_fast_link (device, peer);
+  else
+    *value = device_can_access (device_find (device), device_find (peer))
+             && (attribute != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+                 || is_fast_link (device, peer));
   return CUDA_SUCCESS;
 }

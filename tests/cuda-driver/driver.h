@@ -108,6 +108,7 @@ typedef struct
   gboolean  protect;        /* protection keys hide device memory from the host */
   gboolean  leaks;          /* leaks at exit are an error */
   gboolean  peers;          /* devices can access each other's memory */
+  guint64   denied[64];     /* of each device: bits of the devices whose memory it cannot access */
   guint     concurrent;     /* number of first devices with concurrent managed access */
   gboolean  ipc;            /* IPC handles are supported */
   gboolean  memlock;        /* page-locked memory is limited to RLIMIT_MEMLOCK */
@@ -241,6 +242,9 @@ Device     *device_find     (CUdevice       ordinal);
 int         device_get_number (CUdevice_attribute attribute);
 /* Returns whether host and device may use managed memory at the same time. */
 gboolean    device_is_concurrent (const Device *device);
+/* Returns whether @device can get access to memory of @peer, another device. */
+gboolean    device_can_access    (const Device *device,
+                                  const Device *peer);
 void        devices_init    (void);
 
 /* context.c */

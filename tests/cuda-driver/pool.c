@@ -348,7 +348,8 @@ ENTRY (cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *access, si
       if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || device == NULL ||
           (device == pool->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
         return CUDA_ERROR_INVALID_VALUE;
-      if (device != pool->device && !config.peers)
+      if (device != pool->device && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE
+          && !device_can_access (device, pool->device))
         return CUDA_ERROR_INVALID_DEVICE;
     }
   for (gsize i = 0; i < n_access; i++)

@@ -400,8 +400,16 @@ ENTRY (cuMemSetAccess,
       return CUDA_ERROR_INVALID_VALUE;
   for (guint i = 0; i < list->len; i++)
     for (gsize j = 0; j < n_access; j++)
-      if (!set_access (list->pdata[i], &access[j]))
-        return CUDA_ERROR_MAP_FAILED;
+      {
+        Memory *memory = list->pdata[i];
+        Device *device = device_find (access[j].location.id);
+
+        if (device != memory->device && access[j].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE
+            && !device_can_access (device, memory->device))
+          return CUDA_ERROR_INVALID_DEVICE;
+        if (!set_access (memory, &access[j]))
+          return CUDA_ERROR_MAP_FAILED;
+      }
   return CUDA_SUCCESS;
 }
 
