@@ -5,7 +5,8 @@
 
 #include "fault-util.h"
 
-#define SIZE 4096
+/* Large enough for a copy through page-locked memory, if the devices have no peer access. */
+#define SIZE (96 * 1024)
 
 static gboolean
 fill (GpuContext *context, GpuBuffer *buffer, guint8 value, GError **error)

@@ -53,6 +53,8 @@ typedef gboolean GpuContextEnablePeerOp (GpuNativeContext *context,
 typedef gboolean GpuContextDisablePeerOp (GpuNativeContext *context,
                                           GpuNativeContext *peer,
                                           GError          **error);
+typedef gboolean GpuContextReachPeerOp (GpuNativeContext *context,
+                                        GpuNativeContext *peer);
 
 typedef struct
 {
@@ -128,10 +130,15 @@ typedef struct
   GpuContextGetAddressAttributesOp *get_address_attributes;
   /* Enable and disable access of @context to the memory of @peer, a context on another device.
    * Access means that the kernels and the copies that run in @context can use this memory.
-   * enable_peer() fails with GPU_ERROR_BUSY if access is already enabled. disable_peer() fails with
-   * GPU_ERROR_INVALID_ARGUMENT if access is not enabled. */
+   * enable_peer() fails with GPU_ERROR_BUSY if an earlier call has enabled the access.
+   * disable_peer() fails with GPU_ERROR_INVALID_ARGUMENT if no call of enable_peer() has. */
   GpuContextEnablePeerOp *enable_peer;
   GpuContextDisablePeerOp *disable_peer;
+  /* Called without locks before each copy on a stream of @context from or to memory of @peer.
+   * Enables the access that fast copies need, unless it is enabled. Only the first call for two
+   * contexts calls the driver. Returns whether copies go directly from device to device. NULL: all
+   * copies do. */
+  GpuContextReachPeerOp *reach_peer;
   /* Start and stop the data collection of a profiler that runs the process. */
   gboolean           (*start_profiler)  (GpuNativeContext       *context,
                                          GError                **error);

@@ -18,6 +18,17 @@ gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
                                            gsize         size,
                                            GpuPending   *pending,
                                            GError      **error);
+/* Like _gpu_timeline_copy(), but with the driver's operation for copies between contexts, if the
+ * contexts differ. Caller has checked the ranges, which are not empty. */
+gboolean     _gpu_timeline_copy_direct    (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *destination,
+                                           gsize         destination_offset,
+                                           GpuMemory    *source,
+                                           gsize         source_offset,
+                                           gsize         size,
+                                           GpuPending   *pending,
+                                           GError      **error);
 /* If @bytes is not NULL, @bytes owns @data, and the operation holds a reference to @bytes. */
 gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
                                            const char   *function,

@@ -6,10 +6,17 @@
 
 G_BEGIN_DECLS
 
-/* Returns whether a copy between memory of two contexts must go through the host. */
+/* Returns whether no driver has an operation for copies between these two memory objects of
+ * different contexts. */
 gboolean _gpu_timeline_is_cross_driver (GpuTimeline  *timeline,
                                         GpuMemory    *destination,
                                         GpuMemory    *source);
+/* Returns whether a copy between memory of two contexts should go through page-locked memory.
+ * Otherwise, the devices copy directly, and this function has enabled the access that they need. */
+gboolean _gpu_timeline_copies_through_host (GpuTimeline *timeline,
+                                        GpuMemory    *destination,
+                                        GpuMemory    *source,
+                                        gsize         size);
 /* (transfer full): gets the stream in @context that executes cross-driver copies together with
  * @timeline. After such a copy, later work on either stream is ordered after all earlier work on
  * both streams. If work of that stream fails, later calls return another stream. */
@@ -27,8 +34,9 @@ typedef struct
   gboolean      would_block;
 } GpuPatience;
 
-/* Caller has checked that the ranges are within the memory and not empty. If @patience is NULL, the
- * call may block. */
+/* Caller has checked that the ranges are within the memory and not empty, and that
+ * _gpu_timeline_copies_through_host() is TRUE. If @patience is NULL, the call may block, unless the
+ * driver has an operation for the copy. */
 gboolean _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
                                           const char   *function,
                                           GpuMemory    *destination,

@@ -12,6 +12,10 @@
 /* The chunk size of a copy that the calling thread performs itself, in bytes. */
 #define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
 
+/* Copies of at most this size between devices without access to each other's memory are left to the
+ * driver, in bytes: the threads that drive a larger copy cost more than the copy. */
+#define GPU_PEER_STAGING_SIZE_MIN (64 * 1024)
+
 /* Data of a copy for explain() and end_drive(). */
 typedef struct
 {
@@ -47,6 +51,47 @@ _gpu_timeline_is_cross_driver (GpuTimeline *timeline,
 
   return (to == timeline->context || from == timeline->context)
          && (to->backend != from->backend || to->backend->buffer->copy_peer == NULL);
+}
+
+static gboolean
+is_captured (GpuTimeline *timeline)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  guint64 id;
+  guint64 capture = 0;
+
+  if (ops->get_state != NULL)
+    ops->get_state (timeline->stream, &id, &capture);
+
+  return capture != 0;
+}
+
+gboolean
+_gpu_timeline_copies_through_host (GpuTimeline *timeline,
+                                   GpuMemory   *destination,
+                                   GpuMemory   *source,
+                                   gsize        size)
+{
+  GpuNativeContext *context = timeline->context;
+  GpuNativeContext *to = destination->storage->context;
+  GpuNativeContext *from = source->storage->context;
+  GpuNativeContext *other = to == context ? from : to;
+
+  if (_gpu_timeline_is_cross_driver (timeline, destination, source))
+    return TRUE;
+
+  if ((to != context && from != context) || other->backend != context->backend
+      || context->backend->context->reach_peer == NULL
+      || source->has_host_data || destination->has_host_data
+      || context->backend->context->reach_peer (context, other))
+    return FALSE;
+
+  /* The driver copies through memory of its own. Small copies are faster that way, only the
+   * driver's copies can be captured, and flags may deny the access of the host. */
+  return size > GPU_PEER_STAGING_SIZE_MIN
+         && _gpu_memory_check_host (source, "gpu_stream_copy", FALSE, NULL)
+         && _gpu_memory_check_host (destination, "gpu_stream_copy", TRUE, NULL)
+         && !is_captured (timeline);
 }
 
 /* --- the partner of a stream ------------------------------------------------------------------ */
@@ -539,6 +584,11 @@ _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
       success = submit (&copy, error);
       _gpu_cross_driver_unref (copy.cross);
     }
+  else if (!_gpu_timeline_is_cross_driver (timeline, destination, source))
+    {
+      success = _gpu_timeline_copy_direct (timeline, function, destination, destination_offset,
+                                           source, source_offset, size, pending, error);
+    }
   else if (patience == NULL || !patience->must_not_block)
     {
       success = copy_blocking (&copy, reason, error);
@@ -571,7 +621,7 @@ _gpu_timeline_copy_with (GpuTimeline  *timeline,
     return FALSE;
 
   if (size > 0 && destination->storage->context != source->storage->context
-      && _gpu_timeline_is_cross_driver (timeline, destination, source))
+      && _gpu_timeline_copies_through_host (timeline, destination, source, size))
     return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
                                             source, source_offset, size, NULL, patience, error);
 

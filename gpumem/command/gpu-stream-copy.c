@@ -349,8 +349,9 @@ submit_host_copy (GpuTimeline    *timeline,
   return _gpu_submit_staged (timeline, submission, copy.staged, pending, error);
 }
 
+/* Caller has checked the ranges, which are not empty. */
 G_ALWAYS_INLINE static inline gboolean
-copy_memory (GpuTimeline  *timeline,
+copy_direct (GpuTimeline  *timeline,
              const char   *function,
              GpuMemory    *destination,
              gsize         destination_offset,
@@ -366,19 +367,6 @@ copy_memory (GpuTimeline  *timeline,
                                .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
                                .operation = accesses };
 
-  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
-                                error)
-      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
-    return FALSE;
-
-  if (G_UNLIKELY (size == 0))
-    return TRUE;
-
-  if (G_UNLIKELY (destination->storage->context != source->storage->context)
-      && _gpu_timeline_is_cross_driver (timeline, destination, source))
-    return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
-                                            source, source_offset, size, pending, NULL, error);
-
   if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
                       error)
       || !check_peers (timeline, destination, source, &submission, error))
@@ -389,6 +377,49 @@ copy_memory (GpuTimeline  *timeline,
     return submit_host_copy (timeline, &submission, pending, error);
 
   return _gpu_submit (timeline, &submission, pending, error);
+}
+
+gboolean
+_gpu_timeline_copy_direct (GpuTimeline  *timeline,
+                           const char   *function,
+                           GpuMemory    *destination,
+                           gsize         destination_offset,
+                           GpuMemory    *source,
+                           gsize         source_offset,
+                           gsize         size,
+                           GpuPending   *pending,
+                           GError      **error)
+{
+  return copy_direct (timeline, function, destination, destination_offset, source, source_offset,
+                      size, pending, error);
+}
+
+G_ALWAYS_INLINE static inline gboolean
+copy_memory (GpuTimeline  *timeline,
+             const char   *function,
+             GpuMemory    *destination,
+             gsize         destination_offset,
+             GpuMemory    *source,
+             gsize         source_offset,
+             gsize         size,
+             GpuPending   *pending,
+             GError      **error)
+{
+  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
+                                error)
+      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+    return FALSE;
+
+  if (G_UNLIKELY (size == 0))
+    return TRUE;
+
+  if (G_UNLIKELY (destination->storage->context != source->storage->context)
+      && _gpu_timeline_copies_through_host (timeline, destination, source, size))
+    return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
+                                            source, source_offset, size, pending, NULL, error);
+
+  return copy_direct (timeline, function, destination, destination_offset, source, source_offset,
+                      size, pending, error);
 }
 
 gboolean
@@ -601,19 +632,25 @@ gpu_stream_migrate (GpuStream        *stream,
  * block, except that a copy from or to #GpuHostMemory that is not page-locked may block under the
  * same conditions as gpu_stream_write() or gpu_stream_read().
  *
- * Between two back ends, or two contexts of OpenCL, the data is copied through page-locked memory
- * in chunks of at most 4 MiB. A copy has at most 16 MiB in flight. Commands in @stream and in a
- * second stream copy the chunks. The library creates the second stream in the other context, for
- * copies of @stream (CUDA: cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL:
- * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). The copy is ordered with other
- * uses of both memory objects like any operation, and completes in @stream when the commands in
- * both streams have completed. @stream keeps the context of the other memory alive.
+ * The first copy on streams of a CUDA context from or to memory of another device enables access to
+ * that memory (cuCtxEnablePeerAccess), so that the devices copy directly.
+ *
+ * Between two back ends, two contexts of OpenCL, or two CUDA devices without access to each other's
+ * memory, the data is copied through page-locked memory in chunks of at most 4 MiB. A copy has at
+ * most 16 MiB in flight. Commands in @stream and in a second stream copy the chunks. The library
+ * creates the second stream in the other context, for copies of @stream (CUDA: cuMemcpyDtoHAsync,
+ * cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL: clEnqueueReadBuffer, clEnqueueWriteBuffer,
+ * clCreateUserEvent). The copy is ordered with other uses of both memory objects like any
+ * operation, and completes in @stream when the commands in both streams have completed. @stream
+ * keeps the context of the other memory alive. Between CUDA devices, the library leaves copies of
+ * at most 64 KiB, and copies in streams that are being captured, to the driver.
  *
  * If no page-locked memory is left, or a driver cannot make streams wait for the host, the calling
- * thread performs such a copy itself: the call blocks until the copy has completed, and fails if
- * earlier work in @stream fails; `GPUMEM_DEBUG=transfer` logs such copies. The caller may also
- * block while about 50 chunks of the stream are pending. If these chunks are ordered after an event
- * of gpu_event_new_user(), the caller blocks until another thread completes that event.
+ * thread performs such a copy itself, or the driver does between CUDA devices. If the calling
+ * thread does, the call blocks until the copy has completed, and fails if earlier work in @stream
+ * fails; `GPUMEM_DEBUG=transfer` logs such copies. The caller may also block while about 50 chunks
+ * of the stream are pending. If these chunks are ordered after an event of gpu_event_new_user(),
+ * the caller blocks until another thread completes that event.
  *
  * If a command in either stream fails, the contents of @destination are undefined, and the events
  * of @stream fail. Events of other streams fail if their work is ordered after the copy.

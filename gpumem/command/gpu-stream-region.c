@@ -286,6 +286,7 @@ check_peers (GpuTimeline       *timeline,
 {
   GpuNativeContext *to = copy->destination.native.context;
   GpuNativeContext *from = copy->source.native.context;
+  GpuNativeContext *other = to == timeline->context ? from : to;
 
   *peers = FALSE;
 
@@ -304,12 +305,17 @@ check_peers (GpuTimeline       *timeline,
       return FALSE;
     }
 
-  if (_gpu_native_context_check (to == timeline->context ? from : to, error))
-    return TRUE;
+  if (!_gpu_native_context_check (other, error))
+    {
+      g_prefix_error (error, "%s: ", copy->function);
+      return FALSE;
+    }
 
-  g_prefix_error (error, "%s: ", copy->function);
+  /* Without access to each other's memory, the driver copies through memory of its own. */
+  if (timeline->context->backend->context->reach_peer != NULL)
+    timeline->context->backend->context->reach_peer (timeline->context, other);
 
-  return FALSE;
+  return TRUE;
 }
 
 static void

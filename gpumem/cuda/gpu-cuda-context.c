@@ -91,7 +91,6 @@ clear (GpuCudaContext *context)
   _gpu_cuda_cache_clear (context, can_free);
   _gpu_cuda_leave (entered);
   g_clear_pointer (&context->imported, g_hash_table_unref);
-  g_clear_pointer (&context->accessors, g_hash_table_unref);
 }
 
 static void
@@ -100,6 +99,7 @@ context_free (GpuNativeContext *native)
   GpuCudaContext *context = (GpuCudaContext *) native;
 
   clear (context);
+  _gpu_cuda_forget_peers (context);
 
   /* In a forked process, the contexts belong to the parent. */
   if (_gpu_backend_check_process (NULL))
@@ -617,6 +617,7 @@ const GpuContextOps _gpu_cuda_context_ops =
   .get_address_attributes = _gpu_cuda_get_address_attributes,
   .enable_peer            = _gpu_cuda_enable_peer,
   .disable_peer           = _gpu_cuda_disable_peer,
+  .reach_peer             = _gpu_cuda_reach_peer,
   .start_profiler         = context_start_profiler,
   .stop_profiler          = context_stop_profiler
 };

@@ -62,27 +62,113 @@ _gpu_cuda_get_peer_attributes (GpuNativeDevice  *device,
   return TRUE;
 }
 
-/* Caller holds `lock` of @peer. Returns whether a context of @device other than @context has access
- * to @peer. */
-static gboolean
-has_other_locked (GpuCudaContext *peer,
-                  CUdevice        device,
-                  CUcontext       context)
+/* --- pairs of contexts ------------------------------------------------------------------------ */
+
+typedef enum
 {
-  GHashTableIter iter;
-  gpointer accessor;
-  gpointer its_device;
+  PAIR_OPEN       = 1 << 0,         /* the access is enabled */
+  PAIR_BY_PROGRAM = 1 << 1,         /* the program has enabled it; otherwise copies have */
+  PAIR_APART      = 1 << 2          /* the driver refuses the access: copies must do without it */
+} PairFlags;
 
-  g_hash_table_iter_init (&iter, peer->accessors);
+typedef struct
+{
+  const GpuCudaContext *context;    /* the context that accesses memory of `peer` */
+  const GpuCudaContext *peer;
+  PairFlags             flags;
+} Pair;
 
-  while (g_hash_table_iter_next (&iter, &accessor, &its_device))
+/* `change_lock` serializes changes of access, and is held during calls of the driver.
+ * `pairs_lock` guards `pairs`, and is never held during a call of the driver: every copy between
+ * contexts takes it. */
+static GMutex change_lock;
+static GMutex pairs_lock;
+static GArray *pairs;               /* of Pair; NULL if there are none */
+
+/* Caller holds `pairs_lock`. */
+static Pair *
+find_pair_locked (const GpuCudaContext *context,
+                  const GpuCudaContext *peer)
+{
+  for (guint i = 0; pairs != NULL && i < pairs->len; i++)
     {
-      if (GPOINTER_TO_INT (its_device) == device && accessor != context)
+      Pair *pair = &g_array_index (pairs, Pair, i);
+
+      if (pair->context == context && pair->peer == peer)
+        return pair;
+    }
+
+  return NULL;
+}
+
+static PairFlags
+get_flags (const GpuCudaContext *context,
+           const GpuCudaContext *peer)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pairs_lock);
+  const Pair *pair = find_pair_locked (context, peer);
+
+  return pair != NULL ? pair->flags : 0;
+}
+
+static void
+set_flags (const GpuCudaContext *context,
+           const GpuCudaContext *peer,
+           PairFlags             flags)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pairs_lock);
+  const Pair added = { context, peer, flags };
+  Pair *pair = find_pair_locked (context, peer);
+
+  if (pair != NULL)
+    {
+      pair->flags = flags;
+      return;
+    }
+
+  if (pairs == NULL)
+    pairs = g_array_new (FALSE, FALSE, sizeof (Pair));
+
+  g_array_append_val (pairs, added);
+}
+
+/* Returns whether another context on the device of @context has access to @peer. */
+static gboolean
+has_other (const GpuCudaContext *context,
+           const GpuCudaContext *peer)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pairs_lock);
+
+  for (guint i = 0; pairs != NULL && i < pairs->len; i++)
+    {
+      const Pair *pair = &g_array_index (pairs, Pair, i);
+
+      if (pair->peer == peer && pair->context != context
+          && pair->context->device == context->device && (pair->flags & PAIR_OPEN) != 0)
         return TRUE;
     }
 
   return FALSE;
 }
+
+void
+_gpu_cuda_forget_peers (GpuCudaContext *context)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pairs_lock);
+
+  for (guint i = pairs != NULL ? pairs->len : 0; i > 0; i--)
+    {
+      const Pair *pair = &g_array_index (pairs, Pair, i - 1);
+
+      if (pair->context == context || pair->peer == context)
+        g_array_remove_index_fast (pairs, i - 1);
+    }
+
+  if (pairs != NULL && pairs->len == 0)
+    g_clear_pointer (&pairs, g_array_unref);
+}
+
+/* --- access ----------------------------------------------------------------------------------- */
 
 static CUmemAccessDesc
 get_access (CUdevice device,
@@ -128,16 +214,15 @@ open_all_locked (GpuCudaContext  *peer,
 /* The driver grants access to memory of cuMemAlloc() per context, but access to pools and mapped
  * memory per device. Therefore the access of a device stays enabled while another of its contexts
  * needs the access. If a context is freed before its access is disabled, the access stays enabled,
- * which is harmless. */
+ * which is harmless. Caller holds `change_lock`. */
 static gboolean
-open_memory (GpuCudaContext  *peer,
-             GpuCudaContext  *context,
-             gboolean         is_open,
-             GError         **error)
+open_memory_locked (GpuCudaContext  *peer,
+                    GpuCudaContext  *context,
+                    gboolean         is_open,
+                    GError         **error)
 {
   CUdevice device = context->device->device;
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&peer->lock);
-  gpointer known = NULL;
+  g_autoptr (GMutexLocker) locker = NULL;
 
   /* `peers` only has bits for the first GPU_CUDA_MAX_PEERS devices. The library never makes the
    * pool and the mappings accessible to other devices, so there is nothing to disable. */
@@ -151,62 +236,58 @@ open_memory (GpuCudaContext  *peer,
       return !is_open;
     }
 
-  if (peer->accessors == NULL)
-    peer->accessors = g_hash_table_new (NULL, NULL);
-
-  /* Also compare the device. The entry may belong to a context that was freed before its access was
-   * disabled. A context of another device may now have the same handle as that context. */
-  if ((g_hash_table_lookup_extended (peer->accessors, context->context, NULL, &known)
-       && GPOINTER_TO_INT (known) == device) == is_open)
+  if (((get_flags (context, peer) & PAIR_OPEN) != 0) == is_open || has_other (context, peer))
     return TRUE;
 
-  if (!has_other_locked (peer, device, context->context)
-      && !open_all_locked (peer, device, is_open, error))
-    return FALSE;
+  locker = g_mutex_locker_new (&peer->lock);
 
-  if (is_open)
-    g_hash_table_insert (peer->accessors, context->context, GINT_TO_POINTER (device));
-  else
-    g_hash_table_remove (peer->accessors, context->context);
-
-  return TRUE;
+  return open_all_locked (peer, device, is_open, error);
 }
 
 /* Enables or disables the access of @context to @peer: in the driver, which covers memory of
  * cuMemAlloc(), and for the pool and the mapped memory of @peer. Code outside the library may
  * already have enabled or disabled the access in the driver; the pool and the mapped memory still
- * need the change. If their change fails, undoes the change in the driver. */
-static gboolean
-set_access (GpuNativeContext  *context,
-            GpuNativeContext  *peer,
-            gboolean           is_open,
-            GError           **error)
+ * need the change. If their change fails, undoes the change in the driver. Returns the code of the
+ * driver, or CUDA_ERROR_UNKNOWN with @error set if the access to the pool and the mapped memory
+ * could not be changed. Caller holds `change_lock` and has entered @context. */
+static CUresult
+change_access_locked (GpuCudaContext  *context,
+                      GpuCudaContext  *peer,
+                      gboolean         is_open,
+                      PairFlags        flags,
+                      GError         **error)
 {
-  CUcontext native = ((GpuCudaContext *) peer)->context;
   CUresult done = is_open ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
                           : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-  GError *failure = NULL;
-  gboolean entered;
-  CUresult code;
+  CUresult code = is_open ? _gpu_cuda.cuCtxEnablePeerAccess (peer->context, 0)
+                          : _gpu_cuda.cuCtxDisablePeerAccess (peer->context);
 
-  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
-    return FALSE;
+  if (code != CUDA_SUCCESS && code != done)
+    return code;
 
-  code = is_open ? _gpu_cuda.cuCtxEnablePeerAccess (native, 0)
-                 : _gpu_cuda.cuCtxDisablePeerAccess (native);
-
-  if ((code == CUDA_SUCCESS || code == done) &&
-      !open_memory ((GpuCudaContext *) peer, (GpuCudaContext *) context, is_open, &failure) &&
-      code == CUDA_SUCCESS)
+  if (open_memory_locked (peer, context, is_open, error))
     {
-      if (is_open)
-        _gpu_cuda.cuCtxDisablePeerAccess (native);
-      else
-        _gpu_cuda.cuCtxEnablePeerAccess (native, 0);
+      set_flags (context, peer, flags);
+      return code;
     }
 
-  _gpu_cuda_leave (entered);
+  if (code == CUDA_SUCCESS && is_open)
+    _gpu_cuda.cuCtxDisablePeerAccess (peer->context);
+  else if (code == CUDA_SUCCESS)
+    _gpu_cuda.cuCtxEnablePeerAccess (peer->context, 0);
 
+  return CUDA_ERROR_UNKNOWN;
+}
+
+/* Returns TRUE for a change that the program requested and has got. */
+static gboolean
+end_change (GpuNativeContext  *context,
+            GpuNativeContext  *peer,
+            gboolean           is_open,
+            CUresult           code,
+            GError            *failure,
+            GError           **error)
+{
   if (failure != NULL)
     {
       g_propagate_error (error, failure);
@@ -223,17 +304,117 @@ set_access (GpuNativeContext  *context,
 }
 
 gboolean
-_gpu_cuda_enable_peer (GpuNativeContext  *context,
-                       GpuNativeContext  *peer,
+_gpu_cuda_enable_peer (GpuNativeContext  *native,
+                       GpuNativeContext  *native_peer,
                        GError           **error)
 {
-  return set_access (context, peer, TRUE, error);
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaContext *peer = (GpuCudaContext *) native_peer;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&change_lock);
+  PairFlags flags = get_flags (context, peer);
+  GError *failure = NULL;
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return FALSE;
+
+  code = change_access_locked (context, peer, TRUE, PAIR_OPEN | PAIR_BY_PROGRAM, &failure);
+  _gpu_cuda_leave (entered);
+
+  /* A copy, or code outside the library, has enabled the access before. */
+  if (code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED && (flags & PAIR_BY_PROGRAM) == 0)
+    code = CUDA_SUCCESS;
+
+  return end_change (native, native_peer, TRUE, code, failure, error);
 }
 
 gboolean
-_gpu_cuda_disable_peer (GpuNativeContext  *context,
-                        GpuNativeContext  *peer,
+_gpu_cuda_disable_peer (GpuNativeContext  *native,
+                        GpuNativeContext  *native_peer,
                         GError           **error)
 {
-  return set_access (context, peer, FALSE, error);
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaContext *peer = (GpuCudaContext *) native_peer;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&change_lock);
+  CUresult code = CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  GError *failure = NULL;
+  gboolean entered;
+
+  /* Access that copies enabled is not the program's. */
+  if ((get_flags (context, peer) & (PAIR_OPEN | PAIR_BY_PROGRAM)) != PAIR_OPEN)
+    {
+      if (!_gpu_cuda_enter (context, &entered, error))
+        return FALSE;
+
+      code = change_access_locked (context, peer, FALSE, 0, &failure);
+      _gpu_cuda_leave (entered);
+    }
+
+  return end_change (native, native_peer, FALSE, code, failure, error);
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+/* Enables the access of @context to @peer for copies. A capture of the program must not forbid
+ * this, because the call has no effect on captured work. */
+static PairFlags
+decide_locked (GpuCudaContext *context,
+               GpuCudaContext *peer)
+{
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  gboolean has_captures = _gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL);
+  g_autoptr (GError) error = NULL;
+  CUresult code;
+
+  if (has_captures)
+    _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
+
+  code = change_access_locked (context, peer, TRUE, PAIR_OPEN, &error);
+
+  if (has_captures)
+    _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
+
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "copies from %s to memory of %s: %s",
+                    context->base.devices[0]->id, peer->base.devices[0]->id,
+                    error != NULL ? error->message : _gpu_cuda_error_name (code));
+
+  /* After other errors, such as a lack of memory, the next copy tries again. */
+  if (code == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED || code == CUDA_ERROR_TOO_MANY_PEERS
+      || g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    set_flags (context, peer, PAIR_APART);
+
+  return get_flags (context, peer);
+}
+
+gboolean
+_gpu_cuda_reach_peer (GpuNativeContext *native,
+                      GpuNativeContext *native_peer)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaContext *peer = (GpuCudaContext *) native_peer;
+  PairFlags flags;
+  gboolean entered;
+
+  if (context->device == peer->device)
+    return TRUE;
+
+  flags = get_flags (context, peer);
+
+  if (G_LIKELY (flags != 0))
+    return (flags & PAIR_OPEN) != 0;
+
+  /* The copy reports the reason for which the context cannot be entered. */
+  if (!_gpu_cuda_enter (context, &entered, NULL))
+    return TRUE;
+
+  g_mutex_lock (&change_lock);
+  flags = get_flags (context, peer);
+  if (flags == 0)
+    flags = decide_locked (context, peer);
+  g_mutex_unlock (&change_lock);
+
+  _gpu_cuda_leave (entered);
+
+  return (flags & PAIR_OPEN) != 0;
 }

@@ -15,7 +15,8 @@
  * Checks whether the kernels and the copies that run on @device can access the memory of @peer
  * directly, after gpu_context_enable_peer_access() (CUDA: cuDeviceCanAccessPeer). A device is not
  * its own peer, and only CUDA has peers. gpu_stream_copy() does not need peer access to copy
- * between contexts. Does not block.
+ * between contexts: it enables the access itself, or copies through page-locked memory. Does not
+ * block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for an object that was never
  *   initialised, or the driver's error
@@ -164,10 +165,12 @@ check_peers (GpuContext  *context,
  * another process may be inaccessible. Access stays enabled until
  * gpu_context_disable_peer_access(), or until either context is finalized.
  *
+ * Copies between the two contexts may have enabled the access before; this function then succeeds.
+ *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED if the devices are not peers (always on
- *   OpenCL and the host), %GPU_ERROR_BUSY if access is already enabled, %GPU_ERROR_INVALID_ARGUMENT
- *   if @context and @peer are the same context or belong to different back ends, or the driver's
- *   error
+ *   OpenCL and the host), %GPU_ERROR_BUSY if an earlier call has enabled the access,
+ *   %GPU_ERROR_INVALID_ARGUMENT if @context and @peer are the same context or belong to different
+ *   back ends, or the driver's error
  *
  * Since: 0.1
  */
@@ -202,11 +205,11 @@ gpu_context_enable_peer_access (GpuContext  *context,
  * @error: return location for an error
  *
  * Disables the access that gpu_context_enable_peer_access() enabled (CUDA: cuCtxDisablePeerAccess).
- * Before this call, wait until all work that accesses the memory of @peer has completed. Does not
- * block.
+ * Before this call, wait until all work that accesses the memory of @peer has completed. The next
+ * gpu_stream_copy() between the two contexts enables the access again. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if access is not enabled, or an error
- *   of gpu_context_enable_peer_access()
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the program has not enabled the
+ *   access, or an error of gpu_context_enable_peer_access()
  *
  * Since: 0.1
  */

@@ -70,8 +70,6 @@ typedef struct
   CUmemoryPool      pool;               /* for stream-ordered memory; NULL until first needed */
   guint64           peers;              /* bitmap of the peer devices with access to memory of this
                                          * context */
-  GHashTable       *accessors;          /* nullable; key: a CUcontext with peer access to memory
-                                         * of this context; value: the CUdevice of that CUcontext */
   CUmodule          fill_module;        /* the library's own kernels, loaded on first use */
   CUfunction        fill_function;
   GMutex            freeing_lock;       /* guards freeing */
@@ -220,6 +218,9 @@ GpuDeviceCanAccessPeerOp _gpu_cuda_can_access_peer;
 GpuDeviceGetPeerAttributesOp _gpu_cuda_get_peer_attributes;
 GpuContextEnablePeerOp _gpu_cuda_enable_peer;
 GpuContextDisablePeerOp _gpu_cuda_disable_peer;
+GpuContextReachPeerOp _gpu_cuda_reach_peer;
+/* Called when @context is freed. */
+void        _gpu_cuda_forget_peers (GpuCudaContext  *context);
 
 /* gpu-cuda-cache.c. The caller has entered the context; only _gpu_cuda_recycle_event() does not
  * require this. */
