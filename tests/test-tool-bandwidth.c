@@ -224,6 +224,94 @@ test_file_exists (void)
   g_rmdir (folder);
 }
 
+static gboolean
+is_stand_in (TestFixture *fixture)
+{
+  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") != NULL &&
+      strstr (gpu_device_get_name (fixture->device), "Stand-in") != NULL)
+    return TRUE;
+  g_test_skip ("not the tests' driver");
+  return FALSE;
+}
+
+/* --- all devices -------------------------------------------------------------- */
+
+/* The matrices have a row and a column for page-locked memory and for each device of the back
+ * end. */
+static void
+test_peers (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+  g_auto (TestRun) run = test_tool_run ("bandwidth", "--peers", id, "-s", "5,300K", QUICK, NULL);
+  g_autofree char *row = g_strdup_printf ("(?m)^%s( +[-0-9.]+)* +[0-9.]+$", id);
+  g_autofree char *column = g_strdup_printf ("(?m)^FROM +page-locked .*%s", id);
+
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  g_assert_nonnull (strstr (run.out, "\nCopies of 5 B: GB/s\n"));
+  g_assert_nonnull (strstr (run.out, "\nCopies of 300.0 KiB: ratio to the driver's own calls\n"));
+  g_assert_true (g_regex_match_simple ("(?m)^page-locked +-( +[-0-9.]+)+$", run.out, 0, 0));
+  g_assert_true (g_regex_match_simple (row, run.out, 0, 0));
+  g_assert_true (g_regex_match_simple (column, run.out, 0, 0));
+  g_assert_null (strstr (run.out, "WRONG"));
+}
+
+#ifdef HAVE_TOUR
+/* Returns the number of results from @from to @to. */
+static guint
+count_ends (JsonArray  *results,
+            const char *from,
+            const char *to)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < json_array_get_length (results); i++)
+    {
+      JsonObject *result = json_array_get_object_element (results, i);
+
+      n += g_str_equal (json_object_get_string_member (result, "from"), from)
+           && g_str_equal (json_object_get_string_member (result, "to"), to);
+    }
+  return n;
+}
+#endif
+
+/* With four devices, two of them without access to each other's memory, every copy is measured. */
+static void
+test_peers_json (TestFixture *fixture)
+{
+#ifdef HAVE_TOUR
+  static const char *const places[] = { "page-locked", "cuda:0", "cuda:1", "cuda:2", "cuda:3" };
+  g_autofree char *old = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  JsonObject *root;
+  JsonArray *results;
+  g_auto (TestRun) run = { 0 };
+
+  if (!is_stand_in (fixture))
+    return;
+  g_setenv ("GPUMEM_CUDA_DRIVER", "devices=4,deny=0-2:2-0,leaks=yes", TRUE);
+  run = test_tool_run ("bandwidth", "--peers", "cuda:3", "--json", "-s", "200K", QUICK, NULL);
+  if (old != NULL)
+    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+  else
+    g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  root = parse (&run, parser);
+  results = json_object_get_array_member (root, "results");
+  g_assert_cmpuint (json_array_get_length (json_object_get_array_member (root, "devices")), ==, 4);
+  g_assert_cmpuint (json_array_get_length (json_object_get_array_member (root, "left-out")), ==, 0);
+  g_assert_cmpuint (check_results (results, "peer"), ==, 4 * 3);
+  for (guint i = 0; i < G_N_ELEMENTS (places); i++)
+    for (guint j = 0; j < G_N_ELEMENTS (places); j++)
+      g_assert_cmpuint (count_ends (results, places[i], places[j]), ==, i + j > 0);
+#else
+  (void) fixture;
+  g_test_skip ("the command was built without JSON");
+#endif
+}
+
 /* --- invalid arguments ------------------------------------------------------ */
 
 static void
@@ -246,6 +334,8 @@ test_usage (void)
     { "--rounds", "1001", "rounds 1001" }, { "--min-time", "0", "0 seconds" },
     { "--min-time", "nan", "nan seconds" }, { "--min-time", "3601", "3601 seconds" },
     { "--plot", "diagram.gif", "'diagram.gif' ends neither in .svg nor in .png" },
+    { "--peers", "--paths=device", "--peers cannot be used with" },
+    { "--peers", "--peer=host", "--peers cannot be used with" },
     { "host", "other", "too many arguments: 'other'" }, { "--nonsense", "1", "--nonsense" }
   };
 
@@ -289,16 +379,6 @@ test_device_errors (void)
     g_assert_cmpstr (run.out, ==, "");
     g_assert_nonnull (strstr (run.err, "must be another device"));
   }
-}
-
-static gboolean
-is_stand_in (TestFixture *fixture)
-{
-  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") != NULL &&
-      strstr (gpu_device_get_name (fixture->device), "Stand-in") != NULL)
-    return TRUE;
-  g_test_skip ("not the tests' driver");
-  return FALSE;
 }
 
 /* Runs the tool on the stand-in driver with the options @driver. Leaks make the exit status 99. */
@@ -362,13 +442,14 @@ test_failing_driver (TestFixture *fixture)
 
 static void
 check_plot (const char *name,
-            const char *magic)
+            const char *magic,
+            const char *option)
 {
   g_autofree char *path = g_build_filename (test_tool_folder (), name, NULL);
   g_autofree char *content = NULL;
   gsize size = 0;
   g_auto (TestRun) run = test_tool_run ("bandwidth", "host", "--sizes=1,4K,64K", "--plot", path,
-                                        QUICK, NULL);
+                                        QUICK, option, NULL);
 
   g_assert_cmpstr (run.err, ==, "");
   g_assert_cmpint (run.status, ==, 0);
@@ -387,8 +468,9 @@ test_plot (void)
       g_test_skip ("no gnuplot");
       return;
     }
-  check_plot ("diagram of 'all'.svg", "<svg");
-  check_plot ("diagram.png", "PNG");
+  check_plot ("diagram of 'all'.svg", "<svg", "--rounds=2");
+  check_plot ("diagram.png", "PNG", "--rounds=2");
+  check_plot ("matrix.svg", "<svg", "--peers");
 }
 
 /* Runs the tool with @folder as the only folder in PATH. */
@@ -469,6 +551,8 @@ main (int    argc,
       test_add ("options", test_options);
       test_add ("file", test_file);
       test_add_plain ("file/exists", test_file_exists);
+      test_add ("peers", test_peers);
+      test_add ("peers/json", test_peers_json);
       test_add_plain ("usage", test_usage);
       test_add_plain ("help", test_help);
       test_add_plain ("device-errors", test_device_errors);

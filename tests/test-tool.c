@@ -118,6 +118,7 @@ test_usage (void)
 {
   static const char *const wrong[][3] = {
     { NULL }, { "nonsense" }, { "--nonsense" }, { "devices", "host" }, { "devices", "--nonsense" },
+    { "devices", "--topology", "host" },
     { "info", "host", "host" }, { "info", "--nonsense" }
   };
   static const char *const right[][2] = {
@@ -156,6 +157,155 @@ test_devices_table (void)
     g_assert_nonnull (strstr (run.out, gpu_device_get_id (l->data)));
   for (guint i = 0; lines[i] != NULL; i++)
     g_assert_cmpint (g_utf8_strlen (lines[i], -1), <=, 80);
+}
+
+/* Runs the command with these settings of the stand-ins for CUDA's driver and NVML. */
+static TestRun
+run_topology (const char *driver,
+              const char *link,
+              const char *format)
+{
+  g_autofree char *lib = g_test_build_filename (G_TEST_BUILT, "opencl-layer", "lib", NULL);
+  g_autofree char *before = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
+  g_autofree char *path = g_strdup (g_getenv ("LD_LIBRARY_PATH"));
+  g_autofree char *extended = g_strdup_printf ("%s:%s", lib, path != NULL ? path : "");
+  TestRun run;
+
+  g_setenv ("GPUMEM_CUDA_DRIVER", driver, TRUE);
+  g_setenv ("GPUMEM_NVML", "", TRUE);
+  g_setenv ("LD_LIBRARY_PATH", extended, TRUE);
+  if (link != NULL)
+    g_setenv ("GPUMEM_NVML_LINK", link, TRUE);
+  run = test_tool_run ("devices", "--topology", format, NULL);
+  g_unsetenv ("GPUMEM_NVML_LINK");
+  g_unsetenv ("GPUMEM_NVML");
+  if (path != NULL)
+    g_setenv ("LD_LIBRARY_PATH", path, TRUE);
+  else
+    g_unsetenv ("LD_LIBRARY_PATH");
+  if (before != NULL)
+    g_setenv ("GPUMEM_CUDA_DRIVER", before, TRUE);
+  else
+    g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  return run;
+}
+
+static gboolean
+has_stand_in (void)
+{
+  g_autoptr (GpuDevice) device = gpu_device_find ("cuda:0", NULL);
+
+  if (device != NULL && g_str_has_prefix (gpu_device_get_name (device), "Stand-in"))
+    return TRUE;
+  g_test_skip ("only with the stand-in driver");
+  return FALSE;
+}
+
+static gboolean
+matches (const TestRun *run,
+         const char    *expression)
+{
+  g_autofree char *multiline = g_strconcat ("(?m)", expression, NULL);
+
+  if (g_regex_match_simple (multiline, run->out, 0, 0))
+    return TRUE;
+  g_test_message ("no '%s' in:\n%s", expression, run->out);
+  return FALSE;
+}
+
+static void
+test_topology (void)
+{
+  g_auto (TestRun) run = test_tool_run ("devices", "--topology", NULL);
+  g_autolist (GpuDevice) list = gpu_device_list ();
+  g_auto (GStrv) lines = g_strsplit (run.out, "\n", -1);
+
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  for (GList *l = list; l != NULL; l = l->next)
+    g_assert_nonnull (strstr (run.out, gpu_device_get_id (l->data)));
+  g_assert_true (matches (&run, "^DEVICE +NAME +PCI BUS ID +NUMA NODE$"));
+  g_assert_true (matches (&run, "^Links$"));
+  for (guint i = 0; lines[i] != NULL; i++)
+    g_assert_cmpint (g_utf8_strlen (lines[i], -1), <=, 80);
+}
+
+/* The table has the place of each device, and the link in each direction. */
+static void
+test_topology_links (void)
+{
+  if (!has_stand_in ())
+    return;
+  {
+    g_auto (TestRun) run = run_topology ("devices=3,deny=0-1", NULL, NULL);
+
+    g_assert_true (matches (&run, "^cuda:1 .* 0000:02:00.0 +0$"));
+    g_assert_true (matches (&run, "^host .* - +-$"));
+    g_assert_true (matches (&run, "^cuda:0 +cuda:1 +- +0 +no +no +no$"));
+    g_assert_true (matches (&run, "^cuda:1 +cuda:0 +- +0 +yes +yes +yes$"));
+    g_assert_true (matches (&run, "^cuda:1 +cuda:2 +- +1 +yes +no +yes$"));
+    g_assert_null (strstr (run.out, "No driver"));
+  }
+  {
+    g_auto (TestRun) run = run_topology ("devices=1", NULL, NULL);
+
+    g_assert_true (matches (&run, "^No driver describes a link between two devices$"));
+  }
+}
+
+/* NVML reports the kind of the link. */
+static void
+test_topology_kinds (void)
+{
+  static const char *const kinds[][2] = {
+    { "nvlink", "NVLink" }, { "10", "PCIe switch" }, { "30", "PCIe host bridge" },
+    { "50", "between NUMA nodes" }, { "51", "-" }, { "none", "-" }
+  };
+  g_autofree char *library = g_test_build_filename (G_TEST_BUILT, "opencl-layer", "lib",
+                                                    "libnvidia-ml.so.1", NULL);
+
+  if (!has_stand_in ())
+    return;
+  if (!g_file_test (library, G_FILE_TEST_EXISTS))
+    {
+      g_test_skip ("the stand-in for NVML was not built");
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autofree char *row = g_strdup_printf ("^cuda:0 +cuda:1 +%s +0 +yes ", kinds[i][1]);
+      g_auto (TestRun) run = run_topology ("devices=2", kinds[i][0], NULL);
+
+      g_assert_true (matches (&run, row));
+    }
+}
+
+static void
+test_topology_data (void)
+{
+#ifdef HAVE_TOUR
+  if (!has_stand_in ())
+    return;
+  {
+    g_auto (TestRun) run = run_topology ("devices=2,deny=0-1", NULL, "--csv");
+
+    g_assert_cmpstr (run.out, ==,
+                     "device,peer,link,performance-rank,access,native-atomics,array-access\n"
+                     "cuda:0,cuda:1,,0,false,false,false\n"
+                     "cuda:1,cuda:0,,0,true,true,true\n");
+  }
+  {
+    g_auto (TestRun) run = run_topology ("devices=2", NULL, "--json");
+
+    g_assert_true (matches (&run, "\"pci-bus-id\" : \"0000:02:00.0\",\n *\"numa-node\" : 0$"));
+    g_assert_true (matches (&run, "\"pci-bus-id\" : null,\n *\"numa-node\" : null$"));
+    g_assert_true (matches (&run, "\"peer\" : \"cuda:1\",\n *\"link\" : null,$"));
+  }
+#else
+  g_test_skip ("the command was built without JSON");
+#endif
 }
 
 static void
@@ -370,6 +520,10 @@ main (int    argc,
       test_add_plain ("usage", test_usage);
       test_add_plain ("full-output", test_full_output);
       test_add_plain ("devices", test_devices_table);
+      test_add_plain ("topology", test_topology);
+      test_add_plain ("topology/links", test_topology_links);
+      test_add_plain ("topology/kinds", test_topology_kinds);
+      test_add_plain ("topology/data", test_topology_data);
       test_add ("info", test_info);
       test_add_plain ("info/unknown", test_info_unknown);
       test_add ("tour", test_tour);

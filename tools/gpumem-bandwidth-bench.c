@@ -222,6 +222,7 @@ run_line (GpumemBench       *bench,
   figure->path = path;
   figure->direction = direction;
   figure->size = size;
+  figure->has_raw = bench->has_raw;
   gpumem_progress_begin (bench->progress, "%s, %s, %s", path->name,
                          gpumem_direction_get_name (direction), text);
   if (gpumem_bench_measure (bench, figure, error))
@@ -244,6 +245,7 @@ run_path (GpumemBench      *bench,
   guint n_sizes = 0;
   guint n_lines = 0;
 
+  bench->has_raw = TRUE;
   if (path->check != NULL && !path->check (bench, &error))
     omit (bench, path, 0, error);
   else

@@ -33,10 +33,11 @@ add_path (GpumemChart       *chart,
       if (ours == NULL)
         {
           ours = gpumem_chart_add (chart, path->name, index, FALSE);
-          raw = gpumem_chart_add (chart, raw_name, index, TRUE);
+          raw = figure->has_raw ? gpumem_chart_add (chart, raw_name, index, TRUE) : NULL;
         }
       gpumem_series_add (ours, figure->size, figure->ours.median);
-      gpumem_series_add (raw, figure->size, figure->raw.median);
+      if (raw != NULL)
+        gpumem_series_add (raw, figure->size, figure->raw.median);
     }
 }
 
@@ -81,8 +82,8 @@ add_figures (GString           *page,
       const GpumemFigure *figure = g_ptr_array_index (bench->figures, i);
       g_autofree char *size = gpumem_format_size (figure->size);
       g_autofree char *ours = format_speed (&figure->ours);
-      g_autofree char *raw = format_speed (&figure->raw);
-      g_autofree char *ratio = format_speed (&figure->ratio);
+      g_autofree char *raw = figure->has_raw ? format_speed (&figure->raw) : g_strdup ("-");
+      g_autofree char *ratio = figure->has_raw ? format_speed (&figure->ratio) : g_strdup ("-");
 
       gpumem_html_row (page,
                        (const char *const[]) { figure->path->name,

@@ -50,7 +50,10 @@ append_data (GString           *script,
         continue;
       g_string_append_printf (script, "%" G_GSIZE_FORMAT, figure->size);
       gpumem_plot_append_number (script, figure->ours.median);
-      gpumem_plot_append_number (script, figure->raw.median);
+      if (figure->has_raw)
+        gpumem_plot_append_number (script, figure->raw.median);
+      else
+        g_string_append (script, " NaN");
       g_string_append_c (script, '\n');
     }
   g_string_append (script, "END\n");

@@ -8,12 +8,18 @@
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-table.h"
 
-/* Formats @speed with three significant digits. */
-static char *
-format_speed (double speed)
+char *
+gpumem_speed_format (double speed)
 {
   return g_strdup_printf ("%.*f", speed >= 99.95 ? 0 : speed >= 9.995 ? 1 : speed >= 0.1 ? 2 : 4,
                           speed);
+}
+
+static char *
+format_ratio (const GpumemFigure *figure,
+              double              ratio)
+{
+  return figure->has_raw ? g_strdup_printf ("%.3f", ratio) : g_strdup ("-");
 }
 
 static void
@@ -21,11 +27,12 @@ add_figure (GpumemTable        *table,
             const GpumemFigure *figure)
 {
   g_autofree char *size = gpumem_format_size (figure->size);
-  g_autofree char *ours = format_speed (figure->ours.median);
-  g_autofree char *raw = format_speed (figure->raw.median);
-  g_autofree char *ratio = g_strdup_printf ("%.3f", figure->ratio.median);
-  g_autofree char *least = g_strdup_printf ("%.3f", figure->ratio.least);
-  g_autofree char *most = g_strdup_printf ("%.3f", figure->ratio.most);
+  g_autofree char *ours = gpumem_speed_format (figure->ours.median);
+  g_autofree char *raw = figure->has_raw ? gpumem_speed_format (figure->raw.median)
+                                         : g_strdup ("-");
+  g_autofree char *ratio = format_ratio (figure, figure->ratio.median);
+  g_autofree char *least = format_ratio (figure, figure->ratio.least);
+  g_autofree char *most = format_ratio (figure, figure->ratio.most);
   g_autofree char *note = figure->wrong != NULL ? g_strdup_printf ("WRONG: %s", figure->wrong)
                                                 : NULL;
 

@@ -11,6 +11,7 @@
 #endif
 
 #define DEFAULT_SIZES    "4K,64K,1M,16M,256M"
+#define DEFAULT_PEERS    "256M"
 #define DEFAULT_MIN_TIME 0.1
 #define DEFAULT_ROUNDS   5
 #define MAX_MIN_TIME     3600
@@ -31,6 +32,7 @@ typedef struct
   gboolean  json;
   gboolean  csv;
   gboolean  temporary_file;
+  gboolean  peers;
 } Options;
 
 static void
@@ -46,6 +48,7 @@ options_clear (Options *options)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpumemBench, gpumem_bench_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpumemPeers, gpumem_peers_clear)
 
 static int
 usage (const GError *error)
@@ -58,9 +61,14 @@ static int
 read_options (GpumemBench   *bench,
               const Options *options)
 {
-  const char *sizes = options->sizes != NULL ? options->sizes : DEFAULT_SIZES;
+  const char *sizes = options->sizes != NULL ? options->sizes
+                                             : options->peers ? DEFAULT_PEERS : DEFAULT_SIZES;
   g_autoptr (GError) error = NULL;
 
+  if (options->peers && (options->peer != NULL || options->paths != NULL || options->file != NULL
+                         || options->temporary_file))
+    return gpumem_command_usage (&gpumem_bandwidth_command,
+                                 "--peers cannot be used with --peer, --paths or --file");
   bench->sizes = gpumem_sizes_parse (sizes, &error);
   if (bench->sizes == NULL)
     return usage (error);
@@ -129,6 +137,49 @@ report (GpumemBench   *bench,
   gpumem_bandwidth_print (bench);
 }
 
+static void
+report_peers (GpumemPeers   *peers,
+              const Options *options)
+{
+#ifdef HAVE_TOUR
+  if (options->json || options->csv)
+    {
+      gpumem_peers_print_json (peers, options->csv);
+      return;
+    }
+#endif
+  (void) options;
+  gpumem_peers_print (peers);
+}
+
+/* Measures all devices of the back end of the bench's device. */
+static int
+measure_peers (GpumemBench   *bench,
+               const Options *options)
+{
+  g_auto (GpumemPeers) peers = { NULL };
+  g_autoptr (GError) error = NULL;
+  gboolean whole;
+
+  gpumem_peers_init (&peers, bench->device);
+  peers.sizes = g_array_ref (bench->sizes);
+  peers.min_time = bench->min_time;
+  peers.n_rounds = bench->n_rounds;
+  peers.cancellable = bench->cancellable;
+  whole = gpumem_peers_run (&peers, &error);
+  if (error == NULL)
+    report_peers (&peers, options);
+  if (error == NULL && bench->plot != NULL && gpumem_peers_plot (&peers, bench->plot, &error))
+    gpumem_command_wrote (bench->plot, options->json || options->csv);
+  if (error == NULL && options->report != NULL
+      && gpumem_peers_save_report (&peers, options->report, &error))
+    gpumem_command_wrote (options->report, options->json || options->csv);
+  if (error == NULL)
+    return gpumem_command_end (whole, gpumem_peers_has_failed (&peers));
+  gpumem_complain ("%s", error->message);
+  return GPUMEM_EXIT_FAILED;
+}
+
 static gboolean
 write_files (GpumemBench    *bench,
              const Options  *options,
@@ -164,13 +215,16 @@ measure (GpumemBench   *bench,
   bench->cancellable = cancellable;
   if ((bench->plot != NULL && !gpumem_plot_check (bench->plot, &error)) ||
       (options->report != NULL && !gpumem_html_check (options->report, &error)) ||
-      !find_devices (bench, options, name, &error) || !gpumem_bench_open (bench, &error))
+      !find_devices (bench, options, name, &error) ||
+      (!options->peers && !gpumem_bench_open (bench, &error)))
     {
       gpumem_complain ("%s", error->message);
       return GPUMEM_EXIT_FAILED;
     }
   gpu_staging_set_n_threads (options->n_threads);
   interrupt = gpumem_interrupt_new (cancellable);
+  if (options->peers)
+    return measure_peers (bench, options);
   whole = gpumem_bench_run (bench);
   report (bench, options);
   if (!write_files (bench, options, &error))
@@ -198,6 +252,8 @@ parse (Options  *options,
       "Measure a file, too, in this folder or with this new name [$TMPDIR]", "PATH" },
     { "peer", 0, 0, G_OPTION_ARG_STRING, &options->peer,
       "The other end of the path peer [the next device]", "ID" },
+    { "peers", 0, 0, G_OPTION_ARG_NONE, &options->peers,
+      "Measure between all devices of the back end, 256M by default", NULL },
     { "threads", 't', 0, G_OPTION_ARG_INT, &options->n_threads,
       "Number of threads that copy pageable memory", "N" },
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options->min_time,
@@ -243,6 +299,8 @@ const GpumemCommand gpumem_bandwidth_command = {
     "Sizes are in bytes, such as 64K or 1GiB, or ranges: 4K-1G doubles the size at each step,\n"
     "4K-1G:16 multiplies it by 16. A copy on the device counts its bytes once, copies both ways\n"
     "count the bytes of both directions.\n\n"
+    "With --peers, the result is a matrix for each size: of copies between all devices of the\n"
+    "back end of DEVICE and page-locked memory, and of their ratio to the driver's own calls.\n\n"
     "Exit status: 0 if all supported paths were measured and all copies were correct, 1 if a\n"
     "copy failed or was wrong, 2 for an invalid command line, 130 after Ctrl-C.\n\n"
     "Paths:\n",

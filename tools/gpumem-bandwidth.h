@@ -70,6 +70,8 @@ typedef struct
   guint             n_rounds;
   guint             n_copies;   /* per round and lane */
   GpumemSpeed       ours;
+  gboolean          has_raw;    /* FALSE: the driver has no call for this; `raw` and `ratio` are
+                                 * not set */
   GpumemSpeed       raw;
   GpumemSpeed       ratio;      /* of ours to raw in the same round */
   char             *wrong;      /* nullable: the first difference after a copy */
@@ -107,9 +109,31 @@ struct _GpumemBench
   GAsyncQueue      *begun;
   GAsyncQueue      *ended;
 
+  gboolean          has_raw;    /* whether the driver has a call for the path in progress */
   GPtrArray        *figures;    /* of GpumemFigure */
   GPtrArray        *omissions;  /* of GpumemOmission */
 };
+
+/* The measurements between two places: two devices, or page-locked memory and a device. */
+typedef struct
+{
+  GpuDevice *device;
+  GpuDevice *peer;              /* NULL: page-locked memory, and copies on the device */
+  GPtrArray *figures;           /* of GpumemFigure */
+  GPtrArray *omissions;         /* of GpumemOmission */
+} GpumemPart;
+
+/* The measurements between all devices of a back end. */
+typedef struct
+{
+  const char   *backend;
+  GPtrArray    *devices;        /* of GpuDevice */
+  GPtrArray    *parts;          /* of GpumemPart */
+  GArray       *sizes;          /* of guint64, ascending */
+  double        min_time;
+  guint         n_rounds;
+  GCancellable *cancellable;
+} GpumemPeers;
 
 /* Returns: (transfer container): the paths in @list, or the default paths if @list is NULL; and the
  * path "file" if @file is TRUE */
@@ -171,11 +195,37 @@ gboolean     gpumem_bench_measure         (GpumemBench         *bench,
                                            GpumemFigure        *figure,
                                            GError             **error);
 
+/* Formats GB/s with three significant digits. */
+char        *gpumem_speed_format          (double               speed);
 void         gpumem_bandwidth_print       (const GpumemBench   *bench);
 #ifdef HAVE_TOUR
 void         gpumem_bandwidth_print_json  (const GpumemBench   *bench,
                                            gboolean             csv);
+void         gpumem_peers_print_json      (const GpumemPeers   *peers,
+                                           gboolean             csv);
 #endif
+
+/* Sets up @peers for the devices of the back end of @device. */
+void         gpumem_peers_init            (GpumemPeers         *peers,
+                                           GpuDevice           *device);
+void         gpumem_peers_clear           (GpumemPeers         *peers);
+/* Returns: %FALSE if the user has interrupted the measurements, or with @error set if they could
+ * not begin */
+gboolean     gpumem_peers_run             (GpumemPeers         *peers,
+                                           GError             **error);
+gboolean     gpumem_peers_has_failed      (const GpumemPeers   *peers);
+/* Gets the ends of a measurement; page-locked memory is %NULL. */
+void         gpumem_part_get_ends         (const GpumemPart    *part,
+                                           GpumemDirection      direction,
+                                           GpuDevice          **from,
+                                           GpuDevice          **to);
+void         gpumem_peers_print           (const GpumemPeers   *peers);
+gboolean     gpumem_peers_plot            (const GpumemPeers   *peers,
+                                           const char          *path,
+                                           GError             **error);
+gboolean     gpumem_peers_save_report     (const GpumemPeers   *peers,
+                                           const char          *path,
+                                           GError             **error);
 
 gboolean     gpumem_bandwidth_save_report (const GpumemBench   *bench,
                                            const char          *path,

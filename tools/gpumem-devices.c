@@ -5,6 +5,7 @@
 #include "tools/gpumem-features.h"
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-table.h"
+#include "tools/gpumem-topology.h"
 #include "tools/gpumem-usage.h"
 #ifdef HAVE_TOUR
 #include "tools/gpumem-json.h"
@@ -159,7 +160,10 @@ run_devices (char **arguments)
 {
   G_GNUC_UNUSED gboolean json = FALSE;
   G_GNUC_UNUSED gboolean csv = FALSE;
+  gboolean topology = FALSE;
   const GOptionEntry entries[] = {
+    { "topology", 0, 0, G_OPTION_ARG_NONE, &topology,
+      "Show where the devices are, and the links between them", NULL },
 #ifdef HAVE_TOUR
     GPUMEM_JSON_ENTRIES (&json, &csv)
 #endif
@@ -175,10 +179,18 @@ run_devices (char **arguments)
 #ifdef HAVE_TOUR
   if (json || csv)
     {
-      print_json (devices, csv);
+      if (topology)
+        gpumem_topology_print_json (devices, csv);
+      else
+        print_json (devices, csv);
       return GPUMEM_EXIT_OK;
     }
 #endif
+  if (topology)
+    {
+      gpumem_topology_print (devices);
+      return GPUMEM_EXIT_OK;
+    }
   print_devices (devices);
   print_absent_backends ();
   return GPUMEM_EXIT_OK;
@@ -192,6 +204,11 @@ const GpumemCommand gpumem_devices_command = {
     "The first column is the device's id, which 'gpumem info', 'gpumem monitor',\n"
     "'gpumem bandwidth', 'gpumem pool', 'gpumem tour --device' and the environment variable\n"
     "GPUMEM_DEVICE take. USED and FREE are the memory of all processes, or \"-\" if no driver\n"
-    "reports it.",
+    "reports it.\n\n"
+    "With --topology, the first table has the PCI bus id of each device and the nearest NUMA\n"
+    "node. The second table has the link from each device to each other device of its back\n"
+    "end: LINK is its kind, RANK its rank by speed, where 0 is the fastest, ACCESS whether the\n"
+    "device can access memory of the peer, ATOMICS whether it has atomic operations there, and\n"
+    "ARRAYS whether it can access arrays of the peer. Only CUDA describes links.",
   .run = run_devices
 };

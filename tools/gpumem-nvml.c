@@ -8,6 +8,8 @@
 #define LIBRARY           "libnvidia-ml.so.1"
 #define SUCCESS           0
 #define MAX_PROCESSES     4096
+#define P2P_CAPS_NVLINK   2
+#define P2P_STATUS_OK     0
 
 /* The structures and functions of NVML, as NVIDIA declares them. */
 typedef struct nvmlDevice_st *nvmlDevice_t;
@@ -52,6 +54,13 @@ static struct
   int      (*get_name)      (unsigned int     pid,
                              char            *name,
                              unsigned int     size);
+  int      (*get_p2p)       (nvmlDevice_t     device,
+                             nvmlDevice_t     peer,
+                             int              capability,
+                             int             *status);
+  int      (*get_ancestor)  (nvmlDevice_t     device,
+                             nvmlDevice_t     peer,
+                             int             *level);
   ListFunc   lists[2];                                    /* list compute and graphics processes */
 } nvml;
 
@@ -67,6 +76,9 @@ load_optional (GModule *module)
 
   g_module_symbol (module, "nvmlDeviceGetMemoryInfo_v2", (gpointer *) &nvml.get_memory_v2);
   g_module_symbol (module, "nvmlSystemGetProcessName", (gpointer *) &nvml.get_name);
+  g_module_symbol (module, "nvmlDeviceGetP2PStatus", (gpointer *) &nvml.get_p2p);
+  g_module_symbol (module, "nvmlDeviceGetTopologyCommonAncestor",
+                   (gpointer *) &nvml.get_ancestor);
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (!g_module_symbol (module, names[i][0], (gpointer *) &nvml.lists[i]))
       g_module_symbol (module, names[i][1], (gpointer *) &nvml.lists[i]);
@@ -111,6 +123,35 @@ gpumem_nvml_get_usage (const char  *pci_bus_id,
   else
     return FALSE;
   return TRUE;
+}
+
+/* NVLink, or the part of the PCIe hierarchy that both devices share. */
+const char *
+gpumem_nvml_get_link (const char *pci_bus_id,
+                      const char *peer_bus_id)
+{
+  static const struct { int level; const char *name; } ancestors[] = {
+    { 0, "same board" }, { 10, "PCIe switch" }, { 20, "PCIe switches" },
+    { 30, "PCIe host bridge" }, { 40, "NUMA node" }, { 50, "between NUMA nodes" }
+  };
+  nvmlDevice_t device = NULL;
+  nvmlDevice_t peer = NULL;
+  int status = -1;
+  int level = -1;
+
+  if (!load () || nvml.get_device (pci_bus_id, &device) != SUCCESS
+      || nvml.get_device (peer_bus_id, &peer) != SUCCESS)
+    return NULL;
+  if (nvml.get_p2p != NULL
+      && nvml.get_p2p (device, peer, P2P_CAPS_NVLINK, &status) == SUCCESS
+      && status == P2P_STATUS_OK)
+    return "NVLink";
+  if (nvml.get_ancestor == NULL || nvml.get_ancestor (device, peer, &level) != SUCCESS)
+    return NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (ancestors); i++)
+    if (ancestors[i].level == level)
+      return ancestors[i].name;
+  return NULL;
 }
 
 static void

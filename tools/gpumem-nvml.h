@@ -17,6 +17,9 @@ typedef struct
 /* Returns: %FALSE if the library is missing or does not support the device */
 gboolean   gpumem_nvml_get_usage      (const char  *pci_bus_id,
                                        GpumemUsage *usage);
+/* Returns: the kind of the link between two devices, or %NULL if it is unknown */
+const char *gpumem_nvml_get_link      (const char  *pci_bus_id,
+                                       const char  *peer_bus_id);
 /* Returns: (transfer full): the processes on the device, of GpumemProcess */
 GPtrArray *gpumem_nvml_list_processes (const char  *pci_bus_id);
 

@@ -8,6 +8,9 @@
  *   GPUMEM_NVML_PROCESSES=7:4096,8:   the processes of the device and their bytes; without the
  *                                     bytes they are unknown.
  *   GPUMEM_NVML_NAME=trainer          the name of each process; the default is "trainer".
+ *   GPUMEM_NVML_LINK=nvlink           the link between any two devices: "nvlink", or the level of
+ *                                     their common ancestor in the PCIe hierarchy. All PCI
+ *                                     addresses are those of devices, without free bytes.
  */
 
 #include "config.h"
@@ -56,6 +59,21 @@ NVML_EXPORT int          nvmlSystemGetProcessName         (unsigned int   pid,
                                                            char          *name,
                                                            unsigned int   size);
 
+enum
+{
+  NVML_P2P_CAPS_INDEX_NVLINK = 2,
+  NVML_P2P_STATUS_OK = 0,
+  NVML_P2P_STATUS_NOT_SUPPORTED = 5
+};
+
+NVML_EXPORT int          nvmlDeviceGetP2PStatus           (const char    *device,
+                                                           const char    *peer,
+                                                           int            capability,
+                                                           int           *status);
+NVML_EXPORT int          nvmlDeviceGetTopologyCommonAncestor (const char *device,
+                                                           const char    *peer,
+                                                           int           *level);
+
 static const char *text;
 
 int
@@ -73,6 +91,11 @@ nvmlDeviceGetHandleByPciBusId_v2 (const char  *bus_id,
 
   if (text == NULL)
     return NVML_ERROR_UNINITIALIZED;
+  if (getenv ("GPUMEM_NVML_LINK") != NULL)
+    {
+      *device = "";
+      return NVML_SUCCESS;
+    }
   if (strncmp (text, bus_id, size) != 0 || text[size] != '=')
     return NVML_ERROR_NOT_FOUND;
   *device = text + size + 1;
@@ -126,6 +149,38 @@ nvmlSystemGetProcessName (unsigned int  pid,
 
   (void) pid;
   strncpy (name, given != NULL ? given : "/usr/bin/trainer", size);
+  return NVML_SUCCESS;
+}
+
+int
+nvmlDeviceGetP2PStatus (const char *device,
+                        const char *peer,
+                        int         capability,
+                        int        *status)
+{
+  const char *given = getenv ("GPUMEM_NVML_LINK");
+
+  (void) device;
+  (void) peer;
+  if (given == NULL)
+    return NVML_ERROR_NOT_FOUND;
+  *status = capability == NVML_P2P_CAPS_INDEX_NVLINK && strcmp (given, "nvlink") == 0
+            ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
+  return NVML_SUCCESS;
+}
+
+int
+nvmlDeviceGetTopologyCommonAncestor (const char *device,
+                                     const char *peer,
+                                     int        *level)
+{
+  const char *given = getenv ("GPUMEM_NVML_LINK");
+
+  (void) device;
+  (void) peer;
+  if (given == NULL || given[0] < '0' || given[0] > '9')
+    return NVML_ERROR_NOT_FOUND;
+  *level = atoi (given);
   return NVML_SUCCESS;
 }
 

@@ -21,6 +21,7 @@ complete -c gpumem -n __fish_use_subcommand -a pool -d "Replay or measure a pool
 complete -c gpumem -n __fish_use_subcommand -a tour -d "Process a picture"
 complete -c gpumem -n "__gpumem_is pool; and not __gpumem_is pool replay; and not __gpumem_is pool bench" -a "replay bench"
 
+complete -c gpumem -n "__gpumem_is devices" -l topology -d "Show the links between devices"
 complete -c gpumem -n "__gpumem_is devices" -l json -d "Print JSON"
 complete -c gpumem -n "__gpumem_is devices" -l csv -d "Print comma-separated values"
 complete -c gpumem -n "__gpumem_is devices" -l help -s h -d "Show help"
@@ -42,6 +43,7 @@ complete -c gpumem -n "__gpumem_is bandwidth" -l sizes -s s -x -d "Sizes of copi
 complete -c gpumem -n "__gpumem_is bandwidth" -l paths -s p -x -a "ordinary locked registered mapped svm device peer file" -d "Paths to measure"
 complete -c gpumem -n "__gpumem_is bandwidth" -l file -r -F -d "Measure a file, too"
 complete -c gpumem -n "__gpumem_is bandwidth" -l peer -x -a "(__gpumem_devices)" -d "The other end of the path peer"
+complete -c gpumem -n "__gpumem_is bandwidth" -l peers -d "Measure between all devices"
 complete -c gpumem -n "__gpumem_is bandwidth" -l threads -s t -x -d "Number of threads"
 complete -c gpumem -n "__gpumem_is bandwidth" -l min-time -x -d "Minimum time per line"
 complete -c gpumem -n "__gpumem_is bandwidth" -l rounds -s r -x -d "Minimum number of rounds"
