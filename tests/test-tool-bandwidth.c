@@ -242,7 +242,10 @@ static void
 test_peers (TestFixture *fixture)
 {
   const char *id = gpu_device_get_id (fixture->device);
-  g_auto (TestRun) run = test_tool_run ("bandwidth", "--peers", id, "-s", "5,300K", QUICK, NULL);
+  g_autofree char *report = g_build_filename (test_tool_folder (), "peers.html", NULL);
+  g_auto (TestRun) run = test_tool_run ("bandwidth", "--peers", id, "-s", "5,300K", "--report",
+                                        report, QUICK, NULL);
+  g_autofree char *page = NULL;
   g_autofree char *row = g_strdup_printf ("(?m)^%s( +[-0-9.]+)* +[0-9.]+$", id);
   g_autofree char *column = g_strdup_printf ("(?m)^FROM +page-locked .*%s", id);
 
@@ -254,6 +257,9 @@ test_peers (TestFixture *fixture)
   g_assert_true (g_regex_match_simple (row, run.out, 0, 0));
   g_assert_true (g_regex_match_simple (column, run.out, 0, 0));
   g_assert_null (strstr (run.out, "WRONG"));
+  g_assert_true (g_file_get_contents (report, &page, NULL, NULL));
+  g_assert_nonnull (strstr (page, "Copies of 300.0 KiB: GB/s"));
+  g_assert_nonnull (strstr (page, "<th>page-locked</th>"));
 }
 
 #ifdef HAVE_TOUR
