@@ -375,7 +375,7 @@ decide_locked (GpuCudaContext *context,
   if (has_captures)
     _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
 
-  _gpu_debug_print (GPU_DEBUG_TRANSFER, "copies from %s to memory of %s: %s",
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "access of %s to memory of %s for copies: %s",
                     context->base.devices[0]->id, peer->base.devices[0]->id,
                     error != NULL ? error->message : _gpu_cuda_error_name (code));
 
