@@ -404,7 +404,8 @@ ENTRY (cuMemSetAccess,
         Memory *memory = list->pdata[i];
         Device *device = device_find (access[j].location.id);
 
-        if (device != memory->device && access[j].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE
+        if (!virtual_is_host (memory) && device != memory->device
+            && access[j].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE
             && !device_can_access (device, memory->device))
           return CUDA_ERROR_INVALID_DEVICE;
         if (!set_access (memory, &access[j]))
