@@ -1782,6 +1782,60 @@ test_pending_trimmed (Fixture       *fixture,
   give_around_holes (fixture, blocks);
 }
 
+/* Adds a fence for the free memory of each stream, but returns no memory. */
+static void
+add_fences (Fixture *fixture)
+{
+  _gpu_pool_trim (fixture->pool, G_MAXUINT64, FALSE);
+}
+
+/* If a stream has many fences, the pool forgets some, so it may learn late that the uses of old
+ * addresses have completed. Until the pool unmaps these, the memory exists, and counts as
+ * managed. */
+static void
+test_pending_forgotten (Fixture       *fixture,
+                        gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_HOLES], *block, *extra = take (fixture, 2 * MIB, fixture->a);
+  guint64 managed;
+
+  for (guint i = 2; i < GPU_POOL_MAX_FENCES; i++)
+    {
+      block = take (fixture, 2 * MIB, fixture->a);
+      give (fixture, block, fixture->a);
+      add_fences (fixture);
+    }
+  take_around_holes (fixture, blocks);
+  managed = get_stats (fixture).managed_bytes;
+  block = take (fixture, 12 * MIB, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, >, 0);
+  give (fixture, block, fixture->a);
+  block = take (fixture, 12 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 1);
+  for (guint i = 0; i < 3; i++)
+    {
+      give (fixture, extra, fixture->a);
+      add_fences (fixture);
+      extra = take (fixture, 2 * MIB, fixture->a);
+    }
+
+  /* The second stream, and thereby the work at the old addresses, has completed. */
+  give (fixture, block, fixture->b);
+  add_fences (fixture);
+  sim_stream_finish (fixture->b);
+  _gpu_pool_trim (fixture->pool, 0, FALSE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, get_sim_stats (fixture).bytes);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, managed);
+
+  sim_stream_finish (fixture->a);
+  _gpu_pool_trim (fixture->pool, 0, FALSE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, get_sim_stats (fixture).bytes);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 14 * MIB);
+
+  give (fixture, extra, fixture->a);
+  give_around_holes (fixture, blocks);
+}
+
 /* --- statistics ------------------------------------------------------------------------ */
 
 /* An empty pool is not fragmented, although work of one or two streams may still use its ranges,
@@ -1919,6 +1973,7 @@ add_chunks (void)
   add_pending ("other-stream", test_pending_other);
   add_pending ("failure", test_pending_failure);
   add_pending ("trimmed", test_pending_trimmed);
+  add_pending ("forgotten", test_pending_forgotten);
 }
 
 int

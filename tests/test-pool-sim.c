@@ -46,10 +46,9 @@ typedef struct
 /* A chunk has units of its own, because it may be mapped at two places. */
 typedef struct
 {
-  gsize     size;
-  guint     n_maps;
-  SimUnit  *units;
-  gboolean  is_destroyed;
+  gsize    size;
+  guint    n_maps;
+  SimUnit *units;
 } SimChunk;
 
 /* The part of a chunk that is mapped to a granule. */
@@ -386,31 +385,6 @@ sim_create_chunk (gpointer   owner,
   return chunk;
 }
 
-/* Checks that no block uses a chunk at the addresses at which it is still mapped. */
-static void
-check_not_taken (Sim            *sim,
-                 const SimChunk *chunk)
-{
-  for (gsize i = 0; chunk->n_maps > 0 && i < sim->range->size / sim->granularity; i++)
-    for (gsize at = 0; sim->mapped[i].chunk == chunk && at < sim->granularity; at += sim->unit)
-      g_assert_false (sim->range->units[(i * sim->granularity + at) / sim->unit].taken);
-}
-
-/* Like drivers, frees a chunk that is still mapped when it is unmapped. */
-static void
-free_chunk (Sim      *sim,
-            SimChunk *chunk)
-{
-  if (!chunk->is_destroyed || chunk->n_maps > 0)
-    return;
-
-  sim->stats.bytes -= chunk->size;
-  sim->stats.n_chunks--;
-  sim->stats.n_frees++;
-  g_free (chunk->units);
-  g_free (chunk);
-}
-
 static void
 sim_destroy_chunk (gpointer owner,
                    gpointer data,
@@ -421,11 +395,12 @@ sim_destroy_chunk (gpointer owner,
 
   g_mutex_lock (&sim->lock);
   g_assert_cmpuint (chunk->size, ==, size);
-  g_assert_false (chunk->is_destroyed);
-  if (sim->checked)
-    check_not_taken (sim, chunk);
-  chunk->is_destroyed = TRUE;
-  free_chunk (sim, chunk);
+  g_assert_cmpuint (chunk->n_maps, ==, 0);
+  sim->stats.bytes -= size;
+  sim->stats.n_chunks--;
+  sim->stats.n_frees++;
+  g_free (chunk->units);
+  g_free (chunk);
   g_mutex_unlock (&sim->lock);
 }
 
@@ -492,7 +467,6 @@ sim_unmap_chunks (gpointer owner,
           granule->chunk = NULL;
         }
       chunk->n_maps--;
-      free_chunk (sim, chunk);
     }
   sim->stats.n_unmaps++;
   g_mutex_unlock (&sim->lock);

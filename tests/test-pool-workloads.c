@@ -686,6 +686,7 @@ test_limit (gconstpointer data)
   GpuPoolLimits limits = { .release_threshold = G_MAXUINT64, .waste = 0.01, .limit = limit };
   Run run = { .random = g_rand_new_with_seed (GPOINTER_TO_UINT (data)), .n_streams = 2 };
   GpuPoolStats stats;
+  SimStats sim_stats;
   guint n_refused = 0;
 
   run.sim = sim_new (CAPACITY, UNIT * KIB, GRANULARITY, FALSE);
@@ -715,7 +716,9 @@ test_limit (gconstpointer data)
       sim_stream_submit (run.streams[stream]);
 
       _gpu_pool_get_stats (run.pool, &stats);
-      g_assert_cmpuint (stats.managed_bytes, <=, limit);
+      sim_get_stats (run.sim, &sim_stats);
+      g_assert_cmpuint (stats.managed_bytes, ==, sim_stats.bytes);
+      g_assert_cmpuint (sim_stats.peak_bytes, <=, limit);
     }
   g_assert_cmpuint (n_refused, >, 0);
   g_assert_cmpuint (stats.n_recycled, >, 0);

@@ -50,6 +50,8 @@ typedef struct
   GpuPoolChunk  chunk;
   GpuPoolNode  *node;               /* the addresses; `use` is the pending use */
   gboolean      is_moved;           /* the chunk is mapped at new addresses, too */
+  gboolean      is_last;            /* the chunk is mapped nowhere else, except at other stale
+                                     * mappings: it is destroyed after the last of them */
 } GpuPoolStale;
 
 /* A run of adjacent free and unmapped ranges that will become one range. */
@@ -87,7 +89,6 @@ typedef struct
                                      * They remain mapped at the old ones */
   GpuPoolEdge           head;       /* edges to map before and after the chunks */
   GpuPoolEdge           tail;
-  guint64               created;    /* granules of new chunks */
   guint                 n_created;  /* new chunks */
   guint                 n_unmaps;
 } GpuPoolGrowth;
@@ -173,5 +174,10 @@ void       _gpu_pool_keep_stale     (GpuPoolGrowth      *growth,
                                      gboolean            has_failed);
 /* Unmaps the stale mappings whose uses have completed. Caller does not hold lock. */
 void       _gpu_pool_unmap_stale    (GpuPool            *pool);
+/* Destroys @chunk, which has no other mappings than stale ones. If there are any, the chunk is
+ * destroyed when the last of them is unmapped: until then, its memory exists, so it counts as
+ * managed. Caller does not hold lock. */
+void       _gpu_pool_drop_chunk     (GpuPool            *pool,
+                                     const GpuPoolChunk *chunk);
 
 G_END_DECLS

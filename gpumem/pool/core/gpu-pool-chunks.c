@@ -104,26 +104,41 @@ fail_limit (guint64   bytes,
   return FALSE;
 }
 
-/* Returns whether a new chunk of @n granules would exceed the limit of the pool. Chunks of
- * growth->stale that do not fit into the placement remain, so the pool may need more new chunks
- * than move_chunks() has assumed. */
+static gboolean
+is_above_limit (GpuPool *pool,
+                guint32  n)
+{
+  gboolean is_above;
+
+  _gpu_pool_lock (&pool->lock);
+  is_above = pool->limits.limit != 0
+             && pool->stats.managed_bytes + n * pool->config.granularity > pool->limits.limit;
+  _gpu_pool_unlock (&pool->lock);
+
+  return is_above;
+}
+
+/* Returns whether a new chunk of @n granules would exceed the limit of the pool, and destroys moved
+ * chunks to avoid that. Chunks of growth->stale that do not fit into the placement remain, and so
+ * do moved chunks with stale mappings, so the pool may need more new chunks than move_chunks() has
+ * assumed. */
 static gboolean
 exceeds_limit (GpuPoolGrowth *growth,
                guint32        n)
 {
-  GpuPool *pool = growth->pool;
-  guint64 limit, managed;
+  while (is_above_limit (growth->pool, n))
+    {
+      guint n_moved = growth->moved->len;
 
-  _gpu_pool_lock (&pool->lock);
-  limit = pool->limits.limit;
-  managed = pool->stats.managed_bytes;
-  _gpu_pool_unlock (&pool->lock);
+      if (n_moved == 0)
+        return TRUE;
 
-  managed += (growth->created + n) * pool->config.granularity;
-  for (guint i = 0; i < growth->moved->len; i++)
-    managed -= g_array_index (growth->moved, GpuPoolChunk, i).n * pool->config.granularity;
+      _gpu_pool_drop_chunk (growth->pool,
+                            &g_array_index (growth->moved, GpuPoolChunk, n_moved - 1));
+      g_array_set_size (growth->moved, n_moved - 1);
+    }
 
-  return limit != 0 && managed > limit;
+  return FALSE;
 }
 
 /* Creates the largest chunk of at most @max granules that the growth may use. */
@@ -144,8 +159,10 @@ create_chunk (GpuPoolGrowth  *growth,
   if (chunk->handle == NULL)
     return FALSE;
 
-  growth->created += chunk->n;
   growth->n_created++;
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_count_managed (pool, chunk->n * granularity);
+  _gpu_pool_unlock (&pool->lock);
 
   return TRUE;
 }
@@ -330,23 +347,17 @@ static void
 destroy_moved (GpuPoolGrowth *growth)
 {
   GpuPool *pool = growth->pool;
-  guint64 destroyed = 0;
 
   if (growth->moved->len > 0)
     _gpu_pool_unmap_stale (pool);
 
   for (guint i = 0; i < growth->moved->len; i++)
-    {
-      _gpu_pool_destroy_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
-      destroyed += g_array_index (growth->moved, GpuPoolChunk, i).n;
-    }
+    _gpu_pool_drop_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
 
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_unmaps += growth->n_unmaps;
   pool->edge_budget = MIN (pool->edge_budget + EDGES_PER_CHUNK * growth->n_created,
                            MAX_EDGE_BUDGET);
-  _gpu_pool_count_managed (pool, ((gint64) growth->created - destroyed)
-                                 * (gint64) pool->config.granularity);
   _gpu_pool_unlock (&pool->lock);
 }
 

@@ -156,6 +156,9 @@ _gpu_pool_chunks_free (GpuPool *pool)
 
   for (guint i = 0; i < chunks->stale->len; i++)
     _gpu_pool_unmap_chunks (pool, &g_array_index (chunks->stale, GpuPoolStale, i).chunk, 1);
+  for (guint i = 0; i < chunks->stale->len; i++)
+    if (g_array_index (chunks->stale, GpuPoolStale, i).is_last)
+      _gpu_pool_destroy_chunk (pool, &g_array_index (chunks->stale, GpuPoolStale, i).chunk);
 
   for (guint i = 0; i < chunks->n_granules; i++)
     if (chunks->granules[i].handle != NULL)

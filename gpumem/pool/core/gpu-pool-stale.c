@@ -46,11 +46,53 @@ _gpu_pool_keep_stale (GpuPoolGrowth *growth,
     }
 }
 
+/* --- destroying chunks ------------------------------------------------------------------ */
+
+static GpuPoolStale *
+find_mapping (GpuPool  *pool,
+              gpointer  handle)
+{
+  const GArray *list = pool->chunks->stale;
+
+  for (guint i = 0; i < list->len; i++)
+    {
+      GpuPoolStale *stale = &g_array_index (list, GpuPoolStale, i);
+
+      if (stale->chunk.handle == handle)
+        return stale;
+    }
+
+  return NULL;
+}
+
+void
+_gpu_pool_drop_chunk (GpuPool            *pool,
+                      const GpuPoolChunk *chunk)
+{
+  GpuPoolStale *stale = find_mapping (pool, chunk->handle);
+
+  if (stale != NULL)
+    {
+      stale->is_last = TRUE;
+      return;
+    }
+
+  _gpu_pool_destroy_chunk (pool, chunk);
+
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_count_managed (pool, -(gint64) (chunk->n * pool->config.granularity));
+  _gpu_pool_unlock (&pool->lock);
+}
+
+/* --- unmapping -------------------------------------------------------------------------- */
+
 /* Removes the mappings whose uses have completed from the list. Their nodes become busy. The
- * others keep their order, which is mostly that of the addresses, so that few calls unmap them. */
+ * others keep their order, which is mostly that of the addresses, so that few calls unmap them.
+ * Lists in @unused the chunks that the pool no longer needs. */
 static void
 take_completed (GpuPool   *pool,
                 GArray    *completed,
+                GArray    *unused,
                 GPtrArray *nodes)
 {
   GArray *list = pool->chunks->stale;
@@ -69,6 +111,8 @@ take_completed (GpuPool   *pool,
       gpu_pool_node_set_state (stale.node, GPU_POOL_NODE_BUSY);
       pool->chunks->n_stale -= stale.chunk.n;
       g_array_append_val (completed, stale.chunk);
+      if (stale.is_last)
+        g_array_append_val (unused, stale.chunk);
       g_ptr_array_add (nodes, stale.node);
     }
 
@@ -78,7 +122,7 @@ take_completed (GpuPool   *pool,
 void
 _gpu_pool_unmap_stale (GpuPool *pool)
 {
-  g_autoptr (GArray) completed = NULL;
+  g_autoptr (GArray) completed = NULL, unused = NULL;
   g_autoptr (GPtrArray) nodes = NULL;
 
   if (pool->chunks->stale->len == 0)
@@ -89,12 +133,15 @@ _gpu_pool_unmap_stale (GpuPool *pool)
   _gpu_pool_streams_poll (pool->streams);
 
   completed = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
+  unused = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
   nodes = g_ptr_array_new ();
 
   _gpu_pool_lock (&pool->lock);
   if (!gpu_pool_is_frozen (pool))
-    take_completed (pool, completed, nodes);
+    take_completed (pool, completed, unused, nodes);
   _gpu_pool_unlock (&pool->lock);
 
   _gpu_pool_unmap_nodes (pool, completed, nodes);
+  for (guint i = 0; i < unused->len; i++)
+    _gpu_pool_drop_chunk (pool, &g_array_index (unused, GpuPoolChunk, i));
 }

@@ -45,7 +45,7 @@ typedef struct
   gpointer (*create_chunk)  (gpointer               owner,
                              gsize                  size,
                              GError               **error);
-  /* The chunk may still be mapped. Its memory is then freed when it is unmapped. */
+  /* The chunk is not mapped. */
   void     (*destroy_chunk) (gpointer               owner,
                              gpointer               chunk,
                              gsize                  size);
