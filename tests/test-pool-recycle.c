@@ -267,9 +267,9 @@ recycle_drop_order (TestFixture *fixture)
 }
 
 static gpointer
-drop (gpointer buffer)
+drop (gpointer object)
 {
-  g_object_unref (buffer);
+  g_object_unref (object);
 
   return NULL;
 }
@@ -293,6 +293,86 @@ recycle_dropped_elsewhere (TestFixture *fixture)
     }
 
   g_object_unref (buffer);
+}
+
+#define N_OWNERS 5
+#define N_ORDERS 120
+
+/* Drops the references on threads of their own: in the given order, or all at once. */
+static void
+drop_all (gpointer owners[N_OWNERS],
+          guint    order)
+{
+  GThread *threads[N_OWNERS];
+  guint n_threads = 0;
+
+  for (guint n = N_OWNERS; n > 0; n--)
+    {
+      gpointer *picked = &owners[order % n];
+
+      threads[n_threads++] = g_thread_new ("drop", drop, *picked);
+      *picked = owners[n - 1];
+      if (order < N_ORDERS)
+        g_thread_join (threads[--n_threads]);
+      order = order < N_ORDERS ? order / n : order;
+    }
+
+  while (n_threads > 0)
+    g_thread_join (threads[--n_threads]);
+}
+
+/* Drops the last references to a context, a stream, a pool, a buffer and a slice while work is
+ * pending. Returns FALSE if the device has no pools of that kind. */
+static gboolean
+drop_owners (TestFixture       *fixture,
+             GpuMemoryPoolKind  kind,
+             guint              order)
+{
+  g_autoptr (GError) error = NULL;
+  const guint8 value = 7;
+  GpuContext *context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
+  GpuMemoryPool *pool;
+  GpuStream *stream;
+  GpuBuffer *buffers[2];
+
+  g_assert_no_error (error);
+  pool = gpu_memory_pool_new (context, kind, GPU_MEMORY_FLAGS_NONE, &error);
+  if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    {
+      g_object_unref (context);
+      return FALSE;
+    }
+  g_assert_no_error (error);
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      buffers[0] = gpu_memory_pool_alloc_buffer (pool, (1 + i) * SIZE, stream, &error);
+      g_assert_no_error (error);
+      if (i == 0)
+        g_object_unref (buffers[0]);
+    }
+  buffers[1] = gpu_buffer_slice (buffers[0], 0, SIZE, &error);
+  g_assert_no_error (error);
+  gpu_stream_fill (stream, GPU_MEMORY (buffers[0]), 0, 2 * SIZE, &value, 1, &error);
+  g_assert_no_error (error);
+
+  drop_all ((gpointer[N_OWNERS]) { context, stream, pool, buffers[0], buffers[1] }, order);
+
+  return TRUE;
+}
+
+/* The last references may be dropped in any order, on any threads. */
+static void
+recycle_last_references (TestFixture *fixture)
+{
+  const GpuMemoryPoolKind kinds[] = { GPU_MEMORY_POOL_SEGMENTS, GPU_MEMORY_POOL_EXPANDABLE };
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    for (guint order = 0; order < N_ORDERS + 40; order += order < N_ORDERS ? 7 : 1)
+      if (!drop_owners (fixture, kinds[i], order))
+        break;
 }
 
 /* A recycled object has no handler of any signal from before. */
@@ -331,6 +411,7 @@ main (int    argc,
   test_add ("drop-order", recycle_drop_order);
   test_add ("dropped-elsewhere", recycle_dropped_elsewhere);
   test_add ("handlers", recycle_handlers);
+  test_add ("last-references", recycle_last_references);
 
   return test_run ();
 }

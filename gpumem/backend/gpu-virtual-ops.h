@@ -30,10 +30,11 @@ typedef struct
   /* Reserves addresses without memory. Returns a buffer that only GpuMemoryOps.free(),
    * GpuMemoryOps.get_address() and GpuBufferOps.slice() accept. A slice can be used like any buffer
    * while physical memory is mapped to all of it. An access to an unmapped part is an error of the
-   * kernel or the program. All chunks are unmapped before the buffer is freed. With @is_host, sets
-   * GpuNativeMemory.host, and fails with GPU_ERROR_NOT_SUPPORTED if the driver refuses such memory
-   * to this process. Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address space is
-   * exhausted. */
+   * kernel or the program. All chunks are unmapped before the buffer is freed. The slices of the
+   * buffer are freed with the context NULL, possibly after the buffer and the context. With
+   * @is_host, sets GpuNativeMemory.host, and fails with GPU_ERROR_NOT_SUPPORTED if the driver
+   * refuses such memory to this process. Fails with GPU_ERROR_OUT_OF_DEVICE_MEMORY if the address
+   * space is exhausted. */
   GpuNativeBuffer * (*reserve)         (GpuNativeContext        *context,
                                         gboolean                 is_host,
                                         gsize                    size,

@@ -50,13 +50,14 @@ view_new (GpuPoolCore      *core,
   GpuPoolView *view = g_new0 (GpuPoolView, 1);
 
   g_atomic_ref_count_init (&view->refs);
-  view->context = _gpu_native_context_ref (core->context);
+  view->backend = core->context->backend;
   view->whole = source != NULL ? source->buffer : core->range;
   view->offset = offset;
   view->flags = flags;
 
   if (source != NULL)
     {
+      view->context = _gpu_native_context_ref (core->context);
       view->source = _gpu_storage_ref (source);
       _gpu_storage_use (source);
     }
@@ -81,15 +82,15 @@ _gpu_pool_view_unref (gpointer data)
     return;
 
   if (view->buffer != NULL && view->buffer != view->whole)
-    view->context->backend->memory->free (view->context, view->buffer);
+    view->backend->memory->free (view->context, view->buffer);
 
   if (view->source != NULL)
     {
       _gpu_storage_unuse (view->source);
       _gpu_storage_unref (view->source);
+      _gpu_native_context_unref (view->context);
     }
 
-  _gpu_native_context_unref (view->context);
   g_free (view);
 }
 

@@ -79,7 +79,10 @@ typedef gpointer GpuPoolSuballocation;
 typedef struct
 {
   gatomicrefcount   refs;
-  GpuNativeContext *context;
+  const GpuBackend *backend;
+  GpuNativeContext *context;        /* NULL if `whole` is an address range: freeing its slices needs
+                                     * no context, and the threads of a program would contend for
+                                     * the count of its references */
   GpuStorage       *source;         /* storage of `whole`; NULL if `whole` is an address range */
   GpuNativeBuffer  *whole;          /* the allocation that contains the suballocation */
   gsize             offset;
