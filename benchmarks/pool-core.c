@@ -4,6 +4,8 @@
  * use of a block completes after a fixed number of further operations.
  *
  *   pool-core latency                    time of an allocation and a free, by workload
+ *   pool-core threads [--lag N] [N_THREADS]
+ *                                        how requests of contending threads are served, as counts
  *   pool-core replay [--lag N] [--granularity KIB] [--waste PERCENT] TRACE...
  *
  * A trace has lines "a ID SIZE STREAM" and "f ID STREAM", and may be compressed with gzip.
@@ -11,6 +13,7 @@
 #include "config.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +46,8 @@ get_random (guint64 *state)
 }
 
 static GpuPool *
-make_pool (Sim *sim)
+make_pool (Sim      *sim,
+           gboolean  has_thread_heaps)
 {
   GpuPoolLimits limits = { .release_threshold = G_MAXUINT64, .waste = waste / 100 };
   GpuPoolConfig config;
@@ -51,6 +55,7 @@ make_pool (Sim *sim)
 
   sim_config (sim, &config);
   config.segment_size = 256 * MIB;
+  config.has_thread_heaps = has_thread_heaps;
   pool = _gpu_pool_new (&config, &sim_ops, sim, &sim_stream_ops);
   _gpu_pool_set_limits (pool, &limits);
 
@@ -187,7 +192,7 @@ replay (const char  *path,
     return FALSE;
 
   sim = sim_new (80 * GIB, 512, granularity * KIB, FALSE);
-  pool = make_pool (sim);
+  pool = make_pool (sim, FALSE);
   for (guint i = 0; i < SIM_MAX_STREAMS; i++)
     streams[i] = sim_stream_new (sim, lag);
 
@@ -227,6 +232,7 @@ typedef struct
   SimStream      *stream;
   guint           n_rounds;
   guint64         seed;
+  gboolean        contends;         /* gives way to other threads, as if there were many cores */
   double          nanoseconds;      /* per allocation and free */
 } Thread;
 
@@ -276,6 +282,10 @@ work (gpointer data)
       _gpu_pool_release (blocks[at], thread->stream);
       blocks[at] = _gpu_pool_alloc (thread->pool, choose_size (workload, &state), 0,
                                     thread->stream, NULL);
+      if (lag > 0)
+        sim_stream_submit (thread->stream);
+      if (thread->contends && i % 4 == 0)
+        sched_yield ();
     }
   thread->nanoseconds = (double) (get_nanoseconds () - begin) / thread->n_rounds;
 
@@ -306,29 +316,37 @@ make_holes (GpuPool   *pool,
   return blocks;
 }
 
+static void
+run_threads (Thread *threads,
+             guint   n_threads)
+{
+  g_autofree GThread **running = g_new0 (GThread *, n_threads);
+
+  for (guint i = 1; i < n_threads; i++)
+    running[i] = g_thread_new ("pool", work, &threads[i]);
+  work (&threads[0]);
+  for (guint i = 1; i < n_threads; i++)
+    g_thread_join (running[i]);
+}
+
 static double
 measure (const Workload *workload,
          guint           n_threads,
          gboolean        one_stream)
 {
   g_autofree Thread *threads = g_new0 (Thread, n_threads);
-  g_autofree GThread **running = g_new0 (GThread *, n_threads);
   g_autofree GpuMemoryBlock **blocks = NULL;
   Sim *sim = sim_new (80 * GIB, 512, granularity * KIB, FALSE);
-  GpuPool *pool = make_pool (sim);
+  GpuPool *pool = make_pool (sim, FALSE);
   double sum = 0;
 
   for (guint i = 0; i < n_threads; i++)
-    threads[i] = (Thread) { workload, pool, NULL, 2000000, i + 88172645463325252, 0 };
+    threads[i] = (Thread) { workload, pool, NULL, 2000000, i + 88172645463325252, FALSE, 0 };
   for (guint i = 0; i < n_threads; i++)
     threads[i].stream = i == 0 || !one_stream ? sim_stream_new (sim, 0) : threads[0].stream;
 
   blocks = make_holes (pool, threads[0].stream, workload->n_holes);
-  for (guint i = 1; i < n_threads; i++)
-    running[i] = g_thread_new ("pool", work, &threads[i]);
-  work (&threads[0]);
-  for (guint i = 1; i < n_threads; i++)
-    g_thread_join (running[i]);
+  run_threads (threads, n_threads);
   for (guint i = 0; i < n_threads; i++)
     sum += threads[i].nanoseconds;
   for (guint i = 0; i < workload->n_holes; i++)
@@ -388,23 +406,74 @@ show_latency (void)
              best_of (&workloads[i], 2, TRUE), best_of (&workloads[i], 2, FALSE));
 }
 
+/* --- threads ---------------------------------------------------------------------------------- */
+
+/* Every thread has a stream and, from the start, a heap. */
+static void
+count_requests (const Workload *workload,
+                guint           n_threads)
+{
+  g_autofree Thread *threads = g_new0 (Thread, n_threads);
+  Sim *sim = sim_new (80 * GIB, 512, granularity * KIB, FALSE);
+  GpuPool *pool = make_pool (sim, TRUE);
+  GpuPoolStats stats;
+  SimStats made;
+  double missed;
+
+  for (guint i = 0; i < n_threads; i++)
+    threads[i] = (Thread) { workload, pool, sim_stream_new (sim, lag), 200000,
+                            i + 88172645463325252, TRUE, 0 };
+
+  run_threads (threads, n_threads);
+  _gpu_pool_get_stats (pool, &stats);
+  sim_get_stats (sim, &made);
+  missed = stats.n_allocs - stats.n_cache_hits;
+  g_print ("%-30s %9" G_GUINT64_FORMAT " %7.1f %7.2f %8" G_GUINT64_FORMAT " %8" G_GUINT64_FORMAT
+           " %8" G_GUINT64_FORMAT " %8" G_GUINT64_FORMAT " %8.3f\n",
+           workload->name, stats.n_allocs, 100 * missed / stats.n_allocs,
+           100 * stats.n_slow / missed, stats.n_flushes, stats.n_steals, made.n_orders,
+           stats.n_growths, (double) stats.peak_managed_bytes / stats.peak_used_bytes);
+
+  _gpu_pool_free (pool);
+  for (guint i = 0; i < n_threads; i++)
+    sim_stream_unref (threads[i].stream);
+  sim_free (sim);
+}
+
+static void
+show_counts (guint n_threads)
+{
+  g_print ("%u threads; missed: requests that no cache served, in %% of all; slow: in %% of these\n"
+           "%-30s %9s %7s %7s %8s %8s %8s %8s %8s\n", n_threads, "", "requests", "missed", "slow",
+           "flushes", "steals", "orders", "growths", "managed");
+  for (guint i = 0; i < G_N_ELEMENTS (workloads); i++)
+    if (workloads[i].n_live > 1 && workloads[i].n_live <= 1000 && workloads[i].n_holes == 0)
+      count_requests (&workloads[i], n_threads);
+}
+
 int
 main (int   argc,
       char *argv[])
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("latency | replay TRACE...");
+  g_autoptr (GOptionContext) context =
+    g_option_context_new ("latency | threads [N] | replay TRACE...");
   g_autoptr (GError) error = NULL;
 
   g_option_context_add_main_entries (context, options, NULL);
   if (!g_option_context_parse (context, &argc, &argv, &error) || argc < 2)
     {
-      g_printerr ("%s\n", error != NULL ? error->message : "latency or replay?");
+      g_printerr ("%s\n", error != NULL ? error->message : "latency, threads or replay?");
       return 1;
     }
 
   if (strcmp (argv[1], "latency") == 0)
     {
       show_latency ();
+      return 0;
+    }
+  if (strcmp (argv[1], "threads") == 0)
+    {
+      show_counts (argc > 2 ? MAX (g_ascii_strtoull (argv[2], NULL, 10), 1) : 8);
       return 0;
     }
 

@@ -1836,6 +1836,56 @@ test_pending_forgotten (Fixture       *fixture,
   give_around_holes (fixture, blocks);
 }
 
+/* --- heaps of threads ----------------------------------------------------------------------- */
+
+/* A heap grows the pool, up to a quarter above the peak of used bytes, instead of flushing the
+ * caches of all threads or waiting for another stream. */
+static void
+test_early_growth (void)
+{
+  enum { N_KEPT = 4096, N_FREED = 2048, N_EARLY = 1200, N_MORE = 2000 };
+  const gsize size = 256 * KIB;
+  Sim *sim = sim_new (4096 * MIB, UNIT, 2 * MIB, FALSE);
+  SimStream *a = sim_stream_new (sim, G_MAXUINT64), *b = sim_stream_new (sim, G_MAXUINT64);
+  g_autoptr (GPtrArray) blocks = g_ptr_array_new (), freed = g_ptr_array_new ();
+  GpuPoolStats before, stats;
+  SimStats sim_stats;
+  GpuPool *pool;
+
+  sim_set_thread_heaps (sim, TRUE);
+  pool = sim_pool_new (sim);
+  for (guint i = 0; i < N_KEPT; i++)
+    g_ptr_array_add (blocks, _gpu_pool_alloc (pool, size, 0, a, NULL));
+  for (guint i = 0; i < N_FREED; i++)
+    g_ptr_array_add (freed, _gpu_pool_alloc (pool, size, 0, b, NULL));
+  for (guint i = 0; i < N_FREED; i++)
+    _gpu_pool_release (freed->pdata[i], b);
+
+  _gpu_pool_get_stats (pool, &before);
+  for (guint i = 0; i < N_MORE; i++)
+    {
+      g_ptr_array_add (blocks, _gpu_pool_alloc (pool, size, 0, a, NULL));
+      g_assert_nonnull (blocks->pdata[blocks->len - 1]);
+      _gpu_pool_get_stats (pool, &stats);
+      if (i == N_EARLY)
+        {
+          sim_get_stats (sim, &sim_stats);
+          g_assert_cmpuint (stats.n_slow, ==, before.n_slow);
+          g_assert_cmpuint (stats.n_flushes, ==, before.n_flushes);
+          g_assert_cmpuint (sim_stats.n_orders, ==, 0);
+        }
+    }
+  g_assert_cmpuint (stats.n_slow, >, before.n_slow);
+  g_assert_cmpfloat (stats.peak_managed_bytes, <, 1.26 * stats.peak_used_bytes);
+
+  for (guint i = 0; i < blocks->len; i++)
+    _gpu_pool_release (blocks->pdata[i], a);
+  _gpu_pool_free (pool);
+  sim_stream_unref (a);
+  sim_stream_unref (b);
+  sim_free (sim);
+}
+
 /* --- statistics ------------------------------------------------------------------------ */
 
 /* An empty pool is not fragmented, although work of one or two streams may still use its ranges,
@@ -1974,6 +2024,7 @@ add_chunks (void)
   add_pending ("failure", test_pending_failure);
   add_pending ("trimmed", test_pending_trimmed);
   add_pending ("forgotten", test_pending_forgotten);
+  g_test_add_func ("/pool-core/early-growth", test_early_growth);
 }
 
 int

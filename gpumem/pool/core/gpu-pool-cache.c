@@ -146,6 +146,7 @@ _gpu_pool_cache_flush_all (GpuPool  *pool,
   if (!any)
     return _gpu_pool_take_back (pool, NULL);
 
+  pool->stats.n_flushes++;
   for (cache = pool->caches; cache != NULL; cache = cache->pool_next)
     __atomic_store_n (&cache->stolen, 1, __ATOMIC_SEQ_CST);
   make_barrier ();

@@ -9,7 +9,7 @@
 #define MAX_ATTEMPTS 3
 /* The heap of a thread gets new memory, instead of memory of other heaps, while at most
  * 1/EARLY_GROWTH of the peak of used bytes, or EARLY_RANGES ranges for each heap, are unused. */
-#define EARLY_GROWTH 8
+#define EARLY_GROWTH 4
 #define EARLY_RANGES 2
 
 static GpuPoolNode *
@@ -307,6 +307,7 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
   const GpuPoolRequest *request = &copy;
   GpuPoolNode *node = NULL;
 
+  __atomic_fetch_add (&pool->stats.n_slow, 1, __ATOMIC_RELAXED);
   copy.prefers_edges = FALSE;
   if (original->prefers_edges && (node = serve_from_edges (pool, request)) != NULL)
     return node;

@@ -118,6 +118,8 @@ typedef struct
   guint64  n_growths, n_recycled;   /* growths, chunks moved */
   guint64  n_maps, n_unmaps;        /* calls that mapped and unmapped chunks */
   guint64  n_refused;               /* failed requests */
+  guint64  n_slow, n_flushes;       /* requests that took the slow path; flushes of the caches of
+                                     * all threads */
 } GpuPoolStats;
 
 GpuPool        *_gpu_pool_new         (const GpuPoolConfig     *config,
