@@ -100,6 +100,8 @@ typedef struct
   gsize            size;
 } GpuBufferCopy;
 
+typedef void GpuBufferPrepareBatchOp (GpuNativeContext *context,
+                                      gsize             n_copies);
 typedef gboolean GpuBufferCopyBatchOp (GpuNativeStream     *stream,
                                        const GpuBufferCopy *copies,
                                        gsize                n_copies,
@@ -281,8 +283,11 @@ typedef struct
   /* May be NULL. One of the two contexts is the context of the stream; the other context belongs to
    * the same back end. */
   GpuBufferCopyPeerOp *copy_peer;
-  /* May be NULL: the caller then calls copy(). No destination overlaps another range of the
-   * batch. */
+  /* any thread; may be NULL. Called before copy_batch(), without locks, because drivers wait for
+   * pending work while they load a kernel. */
+  GpuBufferPrepareBatchOp *prepare_batch;
+  /* Called for streams without GPU_STREAM_FLAGS_OUT_OF_ORDER and GPU_STREAM_FLAGS_PROFILING. The
+   * copies may run in any order: no destination overlaps another range of the batch. */
   GpuBufferCopyBatchOp *copy_batch;
   /* @data must not change until the operation completes. */
   GpuBufferWriteOp *write;

@@ -143,7 +143,8 @@ fail_overlap (const Batch  *batch,
   return FALSE;
 }
 
-static void
+/* Adds the range of a copy to @parts. Returns whether @parts is still sorted. */
+static gboolean
 add_part (const Batch *batch,
           gsize        copy,
           guint        which,
@@ -154,8 +155,34 @@ add_part (const Batch *batch,
   gsize begin = storage->offset + range[which + 1];
   const Part part = { storage->root, begin, begin + range[SIZE], copy, which == DESTINATION };
 
-  if (range[SIZE] > 0)
-    g_array_append_val (parts, part);
+  if (range[SIZE] == 0)
+    return TRUE;
+
+  g_array_append_val (parts, part);
+
+  return parts->len == 1
+         || compare_parts (&g_array_index (parts, Part, parts->len - 2), &part) <= 0;
+}
+
+/* Returns, for each memory, whether the batch writes any part of the same allocation. */
+static gboolean *
+list_written (const Batch *batch)
+{
+  gboolean *is_written = g_new0 (gboolean, batch->n_memories);
+  g_autoptr (GHashTable) roots = g_hash_table_new (NULL, NULL);
+
+  for (gsize i = 0; i < batch->n_copies; i++)
+    is_written[get_range (batch, i)[DESTINATION]] = TRUE;
+
+  for (gsize i = 0; i < batch->n_memories; i++)
+    if (is_written[i])
+      g_hash_table_add (roots, batch->memories[i]->storage->root);
+
+  for (gsize i = 0; i < batch->n_memories; i++)
+    is_written[i] = batch->memories[i]->storage != NULL
+                    && g_hash_table_contains (roots, batch->memories[i]->storage->root);
+
+  return is_written;
 }
 
 /* Lists the destinations, and the sources in memory that the batch writes, by address. */
@@ -163,23 +190,16 @@ static GArray *
 list_parts (const Batch *batch)
 {
   GArray *parts = g_array_sized_new (FALSE, FALSE, sizeof (Part), batch->n_copies);
-  g_autoptr (GHashTable) written = g_hash_table_new (NULL, NULL);
+  g_autofree gboolean *is_written = list_written (batch);
   gboolean is_sorted = TRUE;
 
   for (gsize i = 0; i < batch->n_copies; i++)
-    {
-      g_hash_table_add (written,
-                        get_memory (batch, get_range (batch, i), DESTINATION)->storage->root);
-      add_part (batch, i, DESTINATION, parts);
-    }
-  for (gsize i = 0; i < batch->n_copies; i++)
-    if (g_hash_table_contains (written,
-                               get_memory (batch, get_range (batch, i), SOURCE)->storage->root))
-      add_part (batch, i, SOURCE, parts);
+    is_sorted &= add_part (batch, i, DESTINATION, parts);
 
-  for (guint i = 1; i < parts->len && is_sorted; i++)
-    is_sorted = compare_parts (&g_array_index (parts, Part, i - 1),
-                               &g_array_index (parts, Part, i)) <= 0;
+  for (gsize i = 0; i < batch->n_copies; i++)
+    if (is_written[get_range (batch, i)[SOURCE]])
+      is_sorted &= add_part (batch, i, SOURCE, parts);
+
   if (!is_sorted)
     g_array_sort (parts, compare_parts);
 
@@ -214,31 +234,6 @@ check_overlaps (const Batch  *batch,
 
 /* --- the command ------------------------------------------------------------------------ */
 
-/* Copies one by one, for back ends without batches. */
-static gboolean
-copy_each (GpuNativeStream     *stream,
-           const GpuBufferCopy *copies,
-           gsize                n_copies,
-           GpuNativeEvent     **event,
-           GError             **error)
-{
-  const GpuBufferOps *ops = stream->backend->buffer;
-
-  for (gsize i = 0; i < n_copies; i++)
-    {
-      const GpuBufferCopy *copy = &copies[i];
-
-      if (!ops->copy (stream, copy->destination, copy->destination_offset, copy->source,
-                      copy->source_offset, copy->size, i + 1 == n_copies ? event : NULL, error))
-        {
-          stream->partial |= i > 0;
-          return FALSE;
-        }
-    }
-
-  return TRUE;
-}
-
 static gboolean
 run_batch (gconstpointer     operation,
            GpuNativeStream  *stream,
@@ -247,7 +242,6 @@ run_batch (gconstpointer     operation,
 {
   const Batch *batch = operation;
   g_autofree GpuBufferCopy *copies = g_new (GpuBufferCopy, batch->n_batched);
-  GpuBufferCopyBatchOp *copy_batch = stream->backend->buffer->copy_batch;
 
   for (gsize i = 0; i < batch->n_batched; i++)
     {
@@ -262,8 +256,7 @@ run_batch (gconstpointer     operation,
       };
     }
 
-  return (copy_batch != NULL ? copy_batch : copy_each) (stream, copies, batch->n_batched, event,
-                                                        error);
+  return stream->backend->buffer->copy_batch (stream, copies, batch->n_batched, event, error);
 }
 
 static void
@@ -352,6 +345,16 @@ submit_others (const Batch  *batch,
   return TRUE;
 }
 
+static void
+prepare (GpuNativeContext *context,
+         gsize             n_copies)
+{
+  GpuBufferPrepareBatchOp *prepare_batch = context->backend->buffer->prepare_batch;
+
+  if (prepare_batch != NULL)
+    prepare_batch (context, n_copies);
+}
+
 static gboolean
 submit_batch (Batch        *batch,
               GpuTimeline  *timeline,
@@ -370,6 +373,7 @@ submit_batch (Batch        *batch,
 
   if (batch->n_batched > 0)
     {
+      prepare (timeline->context, batch->n_batched);
       list_accesses (batch);
       submission.accesses = batch->accesses;
       submission.n_accesses = batch->n_accesses;
@@ -394,10 +398,11 @@ submit_batch (Batch        *batch,
  * Does many copies, each of which may be from and to any memory that gpu_stream_copy() accepts. The
  * copies run in any order, and may run at the same time. Together they are one operation, which is
  * ordered after earlier uses of the memory and before later ones, like a single copy. The library
- * determines this order once for each memory, and CUDA 12.8 and later get all copies in one call,
- * which saves most of the time of many small copies (CUDA: cuMemcpyBatchAsync, or cuMemcpyAsync for
- * each copy in the legacy default stream and in streams that are being captured; OpenCL:
- * clEnqueueCopyBuffer for each copy).
+ * determines this order once for each memory, and a kernel does the small copies, which saves most
+ * of the time of many small copies (CUDA: cuLaunchKernel if at least 4 copies have at most 4 MiB,
+ * or 256 KiB from or to page-locked memory, otherwise cuMemcpyAsync; OpenCL: clEnqueueNDRangeKernel
+ * if at least 16 copies have at most 4 MiB and are between the same two buffers, otherwise
+ * clEnqueueCopyBuffer). OpenCL compiles the kernel before the first such batch of a context.
  *
  * Copies from or to pageable #GpuHostMemory and copies between contexts are done as by
  * gpu_stream_copy(), and may block like these. So are all copies of streams with

@@ -27,6 +27,18 @@ typedef struct
 typedef struct
 {
   GpuHostOperation  parent;
+  gsize             n_copies;
+  struct
+  {
+    guint8         *destination;
+    const guint8   *source;
+    gsize           size;
+  }                 copies[];
+} GpuHostBatch;
+
+typedef struct
+{
+  GpuHostOperation  parent;
   guint8           *destination;
   gsize             size;
   gsize             pattern_size;
@@ -294,6 +306,40 @@ host_buffer_copy_peer (GpuNativeStream   *stream,
 }
 
 static gboolean
+batch_run (GpuHostOperation  *operation,
+           GError           **error G_GNUC_UNUSED)
+{
+  const GpuHostBatch *batch = (const GpuHostBatch *) operation;
+
+  for (gsize i = 0; i < batch->n_copies; i++)
+    memmove (batch->copies[i].destination, batch->copies[i].source, batch->copies[i].size);
+
+  return TRUE;
+}
+
+static gboolean
+host_buffer_copy_batch (GpuNativeStream      *stream,
+                        const GpuBufferCopy  *copies,
+                        gsize                 n_copies,
+                        GpuNativeEvent      **event,
+                        GError              **error)
+{
+  GpuHostBatch *batch;
+
+  batch = _gpu_host_operation_new (sizeof *batch + n_copies * sizeof batch->copies[0], batch_run);
+  batch->n_copies = n_copies;
+
+  for (gsize i = 0; i < n_copies; i++)
+    {
+      batch->copies[i].destination = data_at (copies[i].destination, copies[i].destination_offset);
+      batch->copies[i].source = data_at (copies[i].source, copies[i].source_offset);
+      batch->copies[i].size = copies[i].size;
+    }
+
+  return _gpu_host_stream_submit (stream, batch, event, error);
+}
+
+static gboolean
 host_buffer_write (GpuNativeStream  *stream,
                    GpuNativeBuffer  *destination,
                    gsize             offset,
@@ -417,6 +463,7 @@ const GpuBufferOps _gpu_host_buffer_ops =
   .free_ordered = host_buffer_free_ordered,
   .copy = host_buffer_copy,
   .copy_peer = host_buffer_copy_peer,
+  .copy_batch = host_buffer_copy_batch,
   .write = host_buffer_write,
   .read = host_buffer_read,
   .fill = host_buffer_fill,

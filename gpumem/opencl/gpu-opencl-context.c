@@ -30,6 +30,7 @@ new_context (cl_context              handle,
   g_mutex_init (&context->internal_lock);
   g_mutex_init (&context->ranges_lock);
   g_mutex_init (&context->held_lock);
+  g_mutex_init (&context->batch_lock);
   context->context = handle;
   context->ids = g_new (cl_device_id, n_devices);
   for (guint i = 0; i < n_devices; i++)
@@ -182,6 +183,8 @@ context_free (GpuNativeContext *native)
   GpuOpenclContext *context = (GpuOpenclContext *) native;
 
   _gpu_opencl_release_held (context);
+  if (context->batch_kernel != NULL)
+    clReleaseKernel (context->batch_kernel);
   if (context->internal != NULL)
     clReleaseCommandQueue (context->internal);
   clReleaseContext (context->context);
@@ -194,6 +197,7 @@ context_free (GpuNativeContext *native)
   g_clear_pointer (&context->ranges, g_tree_unref);
   g_mutex_clear (&context->ranges_lock);
   g_mutex_clear (&context->held_lock);
+  g_mutex_clear (&context->batch_lock);
   _gpu_native_context_clear (native);
   g_free (context);
 }

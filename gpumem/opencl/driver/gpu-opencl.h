@@ -97,6 +97,13 @@ typedef struct
                                                  * _gpu_opencl_is_buffer_address() */
   GMutex            held_lock;                  /* protects `held` */
   GQueue            held;                       /* of GpuOpenclHeld; see gpu-opencl-guard.c */
+  gint              batch_state;                /* atomic; 1 if the next members are set, -1 if
+                                                 * there is no kernel for batches, 0 before the
+                                                 * first batch */
+  GMutex            batch_lock;                 /* held from setting arguments of batch_kernel until
+                                                 * the launch is enqueued */
+  cl_kernel         batch_kernel;               /* nullable */
+  gsize             batch_length;               /* the number of copies of one launch */
 } GpuOpenclContext;
 
 /* The queue of a stream. Events of the stream share this structure, because they may outlive the
@@ -558,6 +565,10 @@ _gpu_opencl_release_slices (GpuNativeStream *stream,
   if (G_UNLIKELY (held))
     g_rw_lock_reader_unlock (&((GpuOpenclContext *) stream->context)->slices_use);
 }
+
+/* gpu-opencl-copy-batch.c */
+GpuBufferPrepareBatchOp _gpu_opencl_prepare_batch;
+GpuBufferCopyBatchOp _gpu_opencl_copy_batch;
 
 /* gpu-opencl-region.c */
 GpuMemoryCopyRegionOp _gpu_opencl_copy_region;
