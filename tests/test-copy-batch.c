@@ -2,6 +2,9 @@
 /* gpu_stream_copy_batch(): compared with copies of host memory, and with single copies. */
 #include "config.h"
 
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#endif
 #include "test-util.h"
 
 #define SIZE   (256 * 1024)
@@ -235,7 +238,7 @@ batch_pageable_slices (TestFixture *fixture)
     g_object_unref (memories[i]);
 }
 
-/* The driver takes no batches in its default stream. */
+/* In the default stream of the driver */
 static void
 batch_default_stream (TestFixture *fixture)
 {
@@ -259,7 +262,7 @@ batch_default_stream (TestFixture *fixture)
   clear (&batch);
 }
 
-/* The batch keeps the memory alive. */
+/* The batch keeps the memory alive until it has run. */
 static void
 batch_references (TestFixture *fixture)
 {
@@ -270,11 +273,199 @@ batch_references (TestFixture *fixture)
                              0, 3072, 1, 3072, SIZE - 3072 };
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GError) error = NULL;
+  TestHold *hold = test_can_hold (fixture) ? test_hold (stream) : NULL;
 
   test_assert_ok (gpu_stream_copy_batch (stream, memories, 2, ranges, G_N_ELEMENTS (ranges),
                                          &error), error);
   g_object_unref (memories[1]);
+  if (hold != NULL)
+    {
+      test_hold_release (hold);
+      test_synchronize (stream);
+      test_hold_free (hold);
+    }
   test_assert_content (target, bytes);
+}
+
+/* --- random copies ------------------------------------------------------------------------- */
+
+#define RANDOM_SIZE (12 * 1024 * 1024)
+#define N_RANDOM    2500
+
+/* Includes the sizes at which kernels change: units of 16 bytes, chunks of 16 KiB, and one copy
+ * that is too large for a kernel. */
+static gsize
+choose_size (guint i)
+{
+  if (i == 0)
+    return 4 * 1024 * 1024 + 3;
+
+  switch (g_test_rand_int_range (0, 8))
+    {
+    case 0:
+      return g_test_rand_int_range (0, 2);
+    case 1:
+      return 16384 + g_test_rand_int_range (-17, 18);
+    case 2:
+      return g_test_rand_int_range (0, 257) * 16;
+    default:
+      return g_test_rand_int_range (0, 1200);
+    }
+}
+
+/* Copies from the first half of the memory to its second half and to the other memory. */
+static gsize
+choose_random (Batch   *batch,
+               guint64 *ranges)
+{
+  gsize ends[3] = { RANDOM_SIZE / 2, RANDOM_SIZE / 2, RANDOM_SIZE / 2 };
+  gsize n = 0;
+
+  for (guint i = 0; i < N_RANDOM; i++)
+    {
+      guint to = i == 0 ? 1 : g_test_rand_int_range (0, 3), from = g_test_rand_int_range (0, 3);
+      guint unit = 1 << g_test_rand_int_range (0, 5);
+      gsize size = choose_size (i);
+      gsize begin = (ends[to] + g_test_rand_int_range (0, 40)) / unit * unit + unit;
+      gsize start = g_test_rand_int_range (0, RANDOM_SIZE / 2 - size) / unit * unit;
+
+      if (begin + size > RANDOM_SIZE)
+        continue;
+      ends[to] = begin + size;
+      memcpy (ranges + n, ((guint64[]) { to, begin, from, start, size }), 5 * sizeof *ranges);
+      n += 5;
+      memcpy (batch->models[to] + begin, batch->models[from] + start, size);
+    }
+  return n;
+}
+
+static void
+write_all (GpuStream *stream,
+           GpuMemory *memory,
+           guint8    *model)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (RANDOM_SIZE);
+  g_autoptr (GError) error = NULL;
+
+  memcpy (model, g_bytes_get_data (bytes, NULL), RANDOM_SIZE);
+  test_assert_ok (gpu_stream_write (stream, memory, 0, bytes, &error), error);
+}
+
+/* 10,000 copies of any size and alignment between two buffers and page-locked memory, compared with
+ * copies of host memory. */
+static void
+batch_random (TestFixture *fixture)
+{
+  g_autofree guint64 *ranges = g_new (guint64, 5 * N_RANDOM);
+  g_autoptr (GError) error = NULL;
+  Batch batch = { test_stream (fixture, GPU_STREAM_FLAGS_NONE), };
+
+  for (guint i = 0; i < 2; i++)
+    add_memory (&batch, GPU_MEMORY (test_buffer (fixture, RANDOM_SIZE)), g_malloc (RANDOM_SIZE));
+  add_memory (&batch, GPU_MEMORY (gpu_host_memory_new (fixture->context,
+                                                       GPU_HOST_MEMORY_FLAGS_NONE, RANDOM_SIZE,
+                                                       &error)), g_malloc (RANDOM_SIZE));
+  g_assert_no_error (error);
+  for (guint i = 0; i < 3; i++)
+    write_all (batch.stream, batch.memories[i], batch.models[i]);
+
+  for (guint round = 0; round < 10000 / N_RANDOM; round++)
+    {
+      gsize n = choose_random (&batch, ranges);
+
+      test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 3, ranges, n, &error),
+                      error);
+      for (guint i = 0; i < 3; i++)
+        {
+          g_autoptr (GBytes) bytes = gpu_stream_read_bytes (batch.stream, batch.memories[i], 0,
+                                                            RANDOM_SIZE, &error);
+
+          g_assert_no_error (error);
+          test_synchronize (batch.stream);
+          test_assert_mem (g_bytes_get_data (bytes, NULL), batch.models[i], RANDOM_SIZE);
+        }
+    }
+  clear (&batch);
+}
+
+#define N_SLICES 20
+
+/* Copies between slices, whose offsets in their parents count. */
+static void
+batch_slices (TestFixture *fixture)
+{
+  const gsize unit = MAX (gpu_device_get_base_alignment (fixture->device), 256);
+  g_autoptr (GpuBuffer) source = test_buffer (fixture, 2 * N_SLICES * unit);
+  g_autoptr (GpuBuffer) target = test_buffer_filled (fixture, 2 * N_SLICES * unit, 0);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) bytes = test_random_bytes (2 * N_SLICES * unit);
+  g_autofree guint8 *model = g_malloc0 (2 * N_SLICES * unit);
+  g_autoptr (GBytes) expected = NULL;
+  g_autoptr (GError) error = NULL;
+  const guint8 *data = g_bytes_get_data (bytes, NULL);
+  GpuMemory *memories[2 * N_SLICES];
+  guint64 ranges[5 * N_SLICES];
+
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (source), 0, bytes, &error), error);
+  for (guint i = 0; i < 2 * N_SLICES; i++)
+    {
+      memories[i] = GPU_MEMORY (gpu_buffer_slice (i % 2 == 0 ? source : target, i * unit, unit,
+                                                  &error));
+      g_assert_no_error (error);
+    }
+  for (guint i = 0; i < N_SLICES; i++)
+    {
+      memcpy (ranges + 5 * i, ((guint64[]) { 2 * i + 1, 3, 2 * i, 8, unit - 9 }),
+              5 * sizeof *ranges);
+      memcpy (model + (2 * i + 1) * unit + 3, data + 2 * i * unit + 8, unit - 9);
+    }
+  test_assert_ok (gpu_stream_copy_batch (stream, memories, 2 * N_SLICES, ranges,
+                                         G_N_ELEMENTS (ranges), &error), error);
+  test_synchronize (stream);
+  expected = g_bytes_new (model, 2 * N_SLICES * unit);
+  test_assert_content (target, expected);
+  for (guint i = 0; i < 2 * N_SLICES; i++)
+    g_object_unref (memories[i]);
+}
+
+/* --- failures ------------------------------------------------------------------------------- */
+
+/* A user event fails, for which a batch and a copy behind it wait. Neither runs, and the stream
+ * works afterwards. */
+static void
+batch_behind_failure (TestFixture *fixture)
+{
+  g_autofree guint64 *ranges = g_new (guint64, 5 * N_ROWS);
+  g_autoptr (GError) error = NULL;
+  Batch batch = { NULL, };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  set_up (fixture, &batch, GPU_STREAM_FLAGS_NONE);
+  test_synchronize (batch.stream);
+  for (guint64 i = 0; i < N_ROWS; i++)
+    memcpy (ranges + 5 * i, ((guint64[]) { 1, i * ROW, i % 2 * 2, (N_ROWS - 1 - i) * ROW, ROW }),
+            5 * sizeof *ranges);
+
+  for (guint round = 0; round < 10; round++)
+    {
+      g_autoptr (GpuEvent) event = test_gate (fixture, batch.stream);
+
+      test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 3, ranges, 5 * N_ROWS,
+                                             &error), error);
+      test_assert_ok (gpu_stream_copy (batch.stream, batch.memories[0], 0, batch.memories[1], 0, 8,
+                                       &error), error);
+      test_assert_ok (gpu_event_fail (event, "not now", &error), error);
+      g_assert_false (gpu_stream_synchronize (batch.stream, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not now");
+      write_random (batch.memories[0], batch.models[0], batch.stream);
+    }
+
+  for (guint i = 1; i < batch.n_memories; i++)
+    write_random (batch.memories[i], batch.models[i], batch.stream);
+  assert_models (&batch);
+  clear (&batch);
 }
 
 static void
@@ -352,6 +543,145 @@ batch_released (TestFixture *fixture)
   clear (&batch);
 }
 
+/* --- the kernel of CUDA --------------------------------------------------------------------- */
+
+#ifdef HAVE_CUDA
+
+static guint64
+count (const char *function)
+{
+  return GPUMEM_CUDA_DRIVER (get_count) (function);
+}
+
+static gboolean
+is_stand_in (TestFixture *fixture)
+{
+  if (test_is_cuda (fixture, 0) && gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count"))
+    return TRUE;
+
+  if (!g_test_failed ())
+    g_test_skip ("needs the stand-in for the CUDA driver");
+  return FALSE;
+}
+
+static void
+submit_rows (Batch   *batch,
+             guint64  to,
+             guint64  from,
+             guint64  n_rows)
+{
+  g_autofree guint64 *ranges = g_new (guint64, 5 * n_rows);
+  g_autoptr (GError) error = NULL;
+
+  for (guint64 i = 0; i < n_rows; i++)
+    memcpy (ranges + 5 * i, ((guint64[]) { to, i * ROW, from, (n_rows - 1 - i) * ROW, ROW }),
+            5 * sizeof *ranges);
+  test_assert_ok (gpu_stream_copy_batch (batch->stream, batch->memories, 3, ranges, 5 * n_rows,
+                                         &error), error);
+}
+
+/* New contexts load the kernel, so that a batch needs no call that waits for pending work. Small
+ * batches are calls of the driver. */
+static void
+batch_kernel (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  guint64 n_loads, n_launches, n_copies;
+  Batch batch = { NULL, };
+
+  if (!is_stand_in (fixture))
+    return;
+
+  set_up (fixture, &batch, GPU_STREAM_FLAGS_NONE);
+  n_loads = count ("cuModuleLoadDataEx");
+  g_assert_cmpuint (n_loads, >, 0);
+  for (guint i = 0; i < 3; i++)
+    {
+      n_launches = count ("cuLaunchKernel");
+      n_copies = count ("cuMemcpy*");
+      submit_rows (&batch, i / 2, 2 - i, N_ROWS);
+      g_assert_cmpuint (count ("cuLaunchKernel") - n_launches, ==, (N_ROWS + 169) / 170);
+      g_assert_cmpuint (count ("cuMemcpy*"), ==, n_copies);
+      submit_rows (&batch, i / 2, 2 - i, 3);
+      g_assert_cmpuint (count ("cuMemcpy*"), ==, n_copies + 3);
+    }
+  g_assert_cmpuint (count ("cuModuleLoadDataEx"), ==, n_loads);
+  clear (&batch);
+}
+
+/* A context that other code already uses loads the kernel before the first batch. If the driver
+ * fails to load it, the batch is a loop of copies. */
+static void
+batch_late_kernel (TestFixture *fixture)
+{
+  g_autoptr (GpuContext) wrapped = NULL;
+  g_autoptr (GError) error = NULL;
+  Batch batch = { NULL, };
+  guint64 n_loads;
+
+  if (!is_stand_in (fixture))
+    return;
+
+  wrapped = gpu_context_new_wrapped (fixture->device,
+                                     gpu_context_get_native_handle (fixture->context),
+                                     GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  n_loads = count ("cuModuleLoadDataEx");
+  g_set_object (&fixture->context, wrapped);
+  set_up (fixture, &batch, GPU_STREAM_FLAGS_NONE);
+  for (guint i = 0; i < 3; i++)
+    {
+      guint64 n_launches = count ("cuLaunchKernel");
+
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (i == 0 ? "cuModuleLoadDataEx:1" : ""));
+      submit_rows (&batch, 1, 0, N_ROWS);
+      g_assert_cmpuint (count ("cuLaunchKernel") > n_launches, ==, i > 0);
+      for (guint j = 0; j < N_ROWS; j++)
+        memcpy (batch.models[1] + j * ROW, batch.models[0] + (N_ROWS - 1 - j) * ROW, ROW);
+      assert_models (&batch);
+    }
+  g_assert_cmpuint (count ("cuModuleLoadDataEx"), ==, n_loads + 2);
+  clear (&batch);
+}
+
+/* The driver refuses the second launch of a batch: the first one still uses the memory. */
+static void
+batch_partial (TestFixture *fixture)
+{
+  const guint64 ranges[] = { 0, 0, 1, 0, 1 };
+  g_autofree guint64 *many = g_new (guint64, 5 * N_ROWS);
+  g_autoptr (GError) error = NULL;
+  Batch batch = { NULL, };
+  TestHold *hold;
+
+  if (!is_stand_in (fixture))
+    return;
+
+  set_up (fixture, &batch, GPU_STREAM_FLAGS_NONE);
+  hold = test_hold (batch.stream);
+  for (guint64 i = 0; i < N_ROWS; i++)
+    memcpy (many + 5 * i, ((guint64[]) { 1, i * ROW, 0, i * ROW, ROW }), 5 * sizeof *many);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuLaunchKernel:2"));
+  g_assert_false (gpu_stream_copy_batch (batch.stream, batch.memories, 2, many, 5 * N_ROWS,
+                                         &error));
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+  g_assert_cmpstr (strstr (error->message, "cuLaunchKernel"), !=, NULL);
+  g_clear_error (&error);
+  g_clear_object (&batch.memories[1]);
+  batch.memories[1] = GPU_MEMORY (test_buffer (fixture, SIZE));
+  test_hold_release (hold);
+  test_synchronize (batch.stream);
+  test_hold_free (hold);
+  write_random (batch.memories[1], batch.models[1], batch.stream);
+  test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 2, ranges,
+                                         G_N_ELEMENTS (ranges), &error), error);
+  batch.models[0][0] = batch.models[1][0];
+  assert_models (&batch);
+  clear (&batch);
+}
+
+#endif
+
 int
 main (int   argc,
       char *argv[])
@@ -364,7 +694,15 @@ main (int   argc,
   test_add ("default-stream", batch_default_stream);
   test_add ("pageable-slices", batch_pageable_slices);
   test_add ("references", batch_references);
+  test_add ("random", batch_random);
+  test_add ("slices", batch_slices);
+  test_add ("behind-failure", batch_behind_failure);
   test_add ("refused", batch_refused);
   test_add ("released", batch_released);
+#ifdef HAVE_CUDA
+  test_add ("kernel", batch_kernel);
+  test_add ("late-kernel", batch_late_kernel);
+  test_add ("partial", batch_partial);
+#endif
   return test_run ();
 }

@@ -122,11 +122,13 @@ context_free (GpuNativeContext *native)
   g_free (context);
 }
 
-/* Takes ownership of @handle, also on failure, unless @kind is GPU_CUDA_CONTEXT_BORROWED. */
+/* Takes ownership of @handle, also on failure, unless @kind is GPU_CUDA_CONTEXT_BORROWED. If
+ * @is_unused is TRUE, no other code uses the context. */
 static GpuCudaContext *
 new_context (GpuCudaDevice  *device,
              CUcontext       handle,
              int             kind,
+             gboolean        is_unused,
              GError        **error)
 {
   GpuNativeDevice *const devices[] = { &device->base };
@@ -153,6 +155,10 @@ new_context (GpuCudaDevice  *device,
                       _gpu_cuda_check (_gpu_cuda.cuCtxGetStreamPriorityRange (
                                          &context->least_priority, &context->greatest_priority),
                                        "cuCtxGetStreamPriorityRange", error);
+
+      /* If the kernels cannot be loaded, the first operation that needs them tries again. */
+      if (read && is_unused)
+        _gpu_cuda_load_builtins (context, NULL);
 
       _gpu_cuda_leave (entered);
       context->base.flags = flags_from_native (flags);
@@ -209,16 +215,21 @@ new_primary (GpuCudaDevice    *device,
 {
   GpuCudaContext *context;
   CUcontext handle = NULL;
+  unsigned int present;
+  gboolean is_unused;
+  int active = 0;
   CUresult code;
 
   if (!set_primary_flags (device, flags, error))
     return NULL;
 
+  code = _gpu_cuda.cuDevicePrimaryCtxGetState (device->device, &present, &active);
+  is_unused = code == CUDA_SUCCESS && !active;
   code = _gpu_cuda.cuDevicePrimaryCtxRetain (&handle, device->device);
   if (!_gpu_cuda_check (code, "cuDevicePrimaryCtxRetain", error))
     return NULL;
 
-  context = new_context (device, handle, GPU_CUDA_CONTEXT_PRIMARY, error);
+  context = new_context (device, handle, GPU_CUDA_CONTEXT_PRIMARY, is_unused, error);
   if (context == NULL || (flags & ~context->base.flags) == 0)
     return context;
 
@@ -246,7 +257,7 @@ new_own (GpuCudaDevice    *device,
 
   /* cuCtxCreate() makes the new context current. */
   _gpu_cuda.cuCtxPopCurrent (&popped);
-  context = new_context (device, handle, GPU_CUDA_CONTEXT_OWN, error);
+  context = new_context (device, handle, GPU_CUDA_CONTEXT_OWN, TRUE, error);
   if (context != NULL)
     context->base.flags |= GPU_CONTEXT_FLAGS_OWN;
 
@@ -345,7 +356,8 @@ context_wrap (GpuNativeDevice  *native,
 
   is_primary = retain_primary (device, foreign);
   context = new_context (device, foreign,
-                         is_primary ? GPU_CUDA_CONTEXT_PRIMARY : GPU_CUDA_CONTEXT_BORROWED, error);
+                         is_primary ? GPU_CUDA_CONTEXT_PRIMARY : GPU_CUDA_CONTEXT_BORROWED, FALSE,
+                         error);
   if (context == NULL)
     return NULL;
 

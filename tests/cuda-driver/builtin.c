@@ -28,11 +28,84 @@ fill (void (*function) (void),
             unit_size);
 }
 
+/* The table of the kernel in gpumem/cuda/memory/gpu-cuda-copy-batch.c */
+#define CHUNK_SIZE 16384
+#define BLOCK_SIZE 256
+#define N_COPIES   170
+
+typedef struct
+{
+  guint32   n_copies;
+  guint32   unused;
+  struct
+  {
+    guint64 destination;
+    guint64 source;
+    guint32 size;
+    guint32 first;
+  }         copies[N_COPIES];
+} CopyTable;
+
+static void
+copy_batch (void (*function) (void),
+            void **arguments)
+{
+  const CopyTable *table = arguments[0];
+
+  (void) function;
+  for (guint i = 0; i < table->n_copies; i++)
+    memcpy (GSIZE_TO_POINTER (table->copies[i].destination),
+            GSIZE_TO_POINTER (table->copies[i].source), table->copies[i].size);
+}
+
+/* Checks that the blocks of the launch cover each copy exactly once. */
+static CUresult
+check_copy_batch (const Launch *launch,
+                  Op           *op,
+                  Stream       *stream)
+{
+  const CopyTable *table = launch->arguments[0];
+  guint n_blocks = 0;
+
+  if (table->n_copies == 0 || table->n_copies > N_COPIES || launch->block[0] != BLOCK_SIZE ||
+      launch->grid[1] * launch->grid[2] * launch->block[1] * launch->block[2] != 1)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "gpu_copy_batch: %u copies", table->n_copies);
+  for (guint i = 0; i < table->n_copies; i++)
+    {
+      if (table->copies[i].size == 0 || table->copies[i].first != n_blocks)
+        return misuse (CUDA_ERROR_INVALID_VALUE, "gpu_copy_batch: copy %u of %u bytes begins in "
+                       "block %u, not %u", i, table->copies[i].size, table->copies[i].first,
+                       n_blocks);
+      TRY (memory_check (op, stream, table->copies[i].destination, table->copies[i].size, TRUE,
+                         "the destination of a batch"));
+      TRY (memory_check (op, stream, table->copies[i].source, table->copies[i].size, FALSE,
+                         "the source of a batch"));
+      n_blocks += (table->copies[i].size + CHUNK_SIZE - 1) / CHUNK_SIZE;
+    }
+  if (n_blocks != launch->grid[0])
+    return misuse (CUDA_ERROR_INVALID_VALUE, "gpu_copy_batch: %u blocks for %u chunks",
+                   launch->grid[0], n_blocks);
+  return CUDA_SUCCESS;
+}
+
+CUresult
+builtin_check (const Launch *launch,
+               Op           *op,
+               Stream       *stream)
+{
+  const KernelEntry *entry = launch->function->entry;
+
+  return entry->run == copy_batch ? check_copy_batch (launch, op, stream) : CUDA_SUCCESS;
+}
+
 static const gsize fill_sizes[] = { 8, 8, 4, 4, TABLE_SIZE };
 static const gsize fill_alignments[] = { 8, 8, 4, 4, 16 };
+static const gsize copy_batch_sizes[] = { sizeof (CopyTable) };
+static const gsize copy_batch_alignments[] = { 8 };
 
 static const KernelEntry builtins[] = {
   { NULL, fill, "gpu_fill", fill_sizes, fill_alignments, 5, 0 },
+  { NULL, copy_batch, "gpu_copy_batch", copy_batch_sizes, copy_batch_alignments, 1, 0 },
 };
 
 gconstpointer

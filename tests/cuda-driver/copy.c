@@ -349,34 +349,6 @@ ENTRY (cuMemcpyAsync, (CUdeviceptr destination, CUdeviceptr source, size_t size,
                       stream, FALSE);
 }
 
-/* Submits the copies in order: a driver may run them in any order. */
-ENTRY (cuMemcpyBatchAsync,
-       (CUdeviceptr *destinations, CUdeviceptr *sources, size_t *sizes, size_t n,
-        CUmemcpyAttributes *attributes, size_t *first, size_t n_attributes, size_t *failed,
-        CUstream handle),
-       (destinations, sources, sizes, n, attributes, first, n_attributes, failed, handle))
-{
-  CUresult code = CUDA_SUCCESS;
-  Stream *stream;
-
-  if (n == 0 || n_attributes != 1 || first[0] != 0 ||
-      attributes->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || attributes->flags != 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (handle == NULL || handle == CU_STREAM_LEGACY)
-    return misuse (CUDA_ERROR_INVALID_VALUE, "a batch of copies in the legacy default stream");
-  TRY (stream_resolve (handle, &stream));
-  for (size_t i = 0; i < n && code == CUDA_SUCCESS; i++)
-    {
-      const Copy copy = linear (CU_MEMORYTYPE_UNIFIED, destinations[i], CU_MEMORYTYPE_UNIFIED,
-                                sources[i], sizes[i]);
-
-      code = sizes[i] > 0 ? copy_submit_to (stream, &copy, FALSE) : CUDA_ERROR_INVALID_VALUE;
-      if (code != CUDA_SUCCESS)
-        *failed = i;
-    }
-  return code;
-}
-
 ENTRY (cuMemcpyPeerAsync,
        (CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
         CUcontext source_context, size_t size, CUstream stream),

@@ -565,9 +565,6 @@ struct CUfunc_st
 /* module.c */
 void        modules_close   (Context       *context);
 
-/* builtin.c: finds the KernelEntry of a PTX kernel by name. */
-gconstpointer builtin_find  (const char    *name);
-
 /* run.c */
 typedef struct _Launch Launch;
 
@@ -584,6 +581,13 @@ struct _Launch
 
 CUresult    launch_run      (gpointer       data);
 void        launch_thread_end (void);
+
+/* builtin.c: builtin_find() finds the KernelEntry of a PTX kernel by name. builtin_check() checks
+ * the addresses in the arguments of a launch. */
+gconstpointer builtin_find  (const char    *name);
+CUresult    builtin_check   (const Launch  *launch,
+                             Op            *op,
+                             Stream        *stream);
 
 /* Allows this thread to access device memory. */
 void        memory_open     (void);

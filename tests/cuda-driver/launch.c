@@ -287,7 +287,7 @@ prepare (Launch  *launch,
       TRY (check_pointers (op, stream, launch->arguments[i], entry->sizes[i]));
       TRY (textures_use (op, stream, launch->arguments[i], entry->sizes[i]));
     }
-  return CUDA_SUCCESS;
+  return function->is_builtin ? builtin_check (launch, op, stream) : CUDA_SUCCESS;
 }
 
 static CUresult

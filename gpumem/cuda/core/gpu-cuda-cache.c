@@ -116,8 +116,8 @@ destroy_all (GpuCudaContext *context)
   destroy_events (context->recycled_events);
   destroy_events (context->recycled_timers);
 
-  if (context->fill_module != NULL)
-    _gpu_cuda.cuModuleUnload (context->fill_module);
+  if (context->builtin_module != NULL)
+    _gpu_cuda.cuModuleUnload (context->builtin_module);
   if (context->internal != NULL)
     _gpu_cuda.cuStreamDestroy (context->internal);
   if (context->clock_stream != NULL)

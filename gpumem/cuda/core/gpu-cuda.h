@@ -37,6 +37,14 @@ typedef struct
                                          * with GPUDirect RDMA */
 } GpuCudaDevice;
 
+/* The kernels of the library */
+typedef enum
+{
+  GPU_CUDA_BUILTIN_FILL,
+  GPU_CUDA_BUILTIN_COPY_BATCH,
+  GPU_CUDA_N_BUILTINS
+} GpuCudaBuiltin;
+
 /* Records whether streams support the host-signalled waits of the staging engine. */
 typedef enum
 {
@@ -61,7 +69,7 @@ typedef struct
   GPtrArray        *host_wait_blocks;   /* page-locked blocks of host-wait words; nullable */
   GPtrArray        *host_wait_words;    /* unused words, in host_wait_blocks */
   gint              host_waits;         /* GpuCudaHostWaits; atomic */
-  GMutex            lock;               /* guards the fields up to fill_function */
+  GMutex            lock;               /* guards the fields up to builtins */
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks for mappings;
                                          * nullable */
   struct _GpuCudaClock *clock;          /* the current time base; NULL before the first use */
@@ -70,8 +78,8 @@ typedef struct
   CUmemoryPool      pool;               /* for stream-ordered memory; NULL until first needed */
   guint64           peers;              /* bitmap of the peer devices with access to memory of this
                                          * context */
-  CUmodule          fill_module;        /* the library's own kernels, loaded on first use */
-  CUfunction        fill_function;
+  CUmodule          builtin_module;     /* the kernels of the library; atomic; NULL until loaded */
+  CUfunction        builtins[GPU_CUDA_N_BUILTINS]; /* valid if builtin_module is not NULL */
   GMutex            freeing_lock;       /* guards freeing */
   GPtrArray        *freeing;            /* of GpuCudaStream that freed memory of the pool */
   GMutex            ranges_lock;        /* guards ranges; held while memory is mapped and while
@@ -454,11 +462,14 @@ CUresult    _gpu_cuda_finish_for_host (GpuNativeStream    *stream,
                                        GpuNativeMemory    *b);
 GpuBufferCopyOp _gpu_cuda_copy;
 GpuBufferCopyPeerOp _gpu_cuda_copy_peer;
-GpuBufferCopyBatchOp _gpu_cuda_copy_batch;
 GpuBufferWriteOp _gpu_cuda_write;
 GpuBufferReadOp _gpu_cuda_read;
 GpuBufferWriteNowOp _gpu_cuda_write_now;
 GpuBufferReadNowOp _gpu_cuda_read_now;
+
+/* gpu-cuda-copy-batch.c */
+GpuBufferPrepareBatchOp _gpu_cuda_prepare_batch;
+GpuBufferCopyBatchOp _gpu_cuda_copy_batch;
 
 /* gpu-cuda-region.c */
 /* Caller has entered the context. Sets @function to the last driver function called. After a
@@ -468,7 +479,23 @@ CUresult    _gpu_cuda_enqueue_region (CUstream            stream,
                                     const GpuRegionSide  *source,
                                     const GpuExtent      *extent,
                                     const char          **function);
+/* Caller has entered the context. Called if a driver call of an op fails after other commands of
+ * the op were enqueued. Sets `partial`, or waits for these commands. */
+void        _gpu_cuda_leave_pieces (GpuCudaStream        *stream);
 GpuMemoryCopyRegionOp _gpu_cuda_copy_region;
+
+/* gpu-cuda-builtin.c. Caller has entered the context. Loads the kernels of the library, unless they
+ * are loaded. The driver may wait for all pending work of the context. */
+gboolean    _gpu_cuda_load_builtins (GpuCudaContext  *context,
+                                    GError          **error);
+extern const char _gpu_cuda_fill_text[];
+extern const char _gpu_cuda_copy_batch_text[];
+
+static inline gboolean
+_gpu_cuda_has_builtins (GpuCudaContext *context)
+{
+  return g_atomic_pointer_get (&context->builtin_module) != NULL;
+}
 
 /* gpu-cuda-fill.c */
 #define GPU_CUDA_PATTERN_MAX 1024

@@ -24,7 +24,6 @@
 #define CUmemAllocationHandleType        gpu_CUmemAllocationHandleType
 #define CUmemAllocationType              gpu_CUmemAllocationType
 #define CUmemLocationType                gpu_CUmemLocationType
-#define CUmemcpySrcAccessOrder           gpu_CUmemcpySrcAccessOrder
 #define CUmemRangeHandleType             gpu_CUmemRangeHandleType
 #define CUmemorytype                     gpu_CUmemorytype
 #define CUmem_advise                     gpu_CUmem_advise
@@ -49,7 +48,6 @@
 #define CUDA_EXTERNAL_MEMORY_HANDLE_DESC gpu_CUDA_EXTERNAL_MEMORY_HANDLE_DESC
 #define CUDA_EXTERNAL_MEMORY_BUFFER_DESC gpu_CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #define CUmemLocation                    gpu_CUmemLocation
-#define CUmemcpyAttributes               gpu_CUmemcpyAttributes
 #define CUmemPoolProps                   gpu_CUmemPoolProps
 #define CUmemPoolPtrExportData           gpu_CUmemPoolPtrExportData
 #define CUmemAllocationProp              gpu_CUmemAllocationProp
@@ -76,7 +74,6 @@
 #undef CUmemAllocationHandleType
 #undef CUmemAllocationType
 #undef CUmemLocationType
-#undef CUmemcpySrcAccessOrder
 #undef CUmemRangeHandleType
 #undef CUmemorytype
 #undef CUmem_advise
@@ -101,7 +98,6 @@
 #undef CUDA_EXTERNAL_MEMORY_HANDLE_DESC
 #undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #undef CUmemLocation
-#undef CUmemcpyAttributes
 #undef CUmemPoolProps
 #undef CUmemPoolPtrExportData
 #undef CUmemAllocationProp
@@ -135,7 +131,6 @@ ENUMERATION (CUmemAllocationGranularity_flags)
 ENUMERATION (CUmemAllocationHandleType)
 ENUMERATION (CUmemAllocationType)
 ENUMERATION (CUmemLocationType)
-ENUMERATION (CUmemcpySrcAccessOrder)
 ENUMERATION (CUmemRangeHandleType)
 ENUMERATION (CUmemorytype)
 ENUMERATION (CUmem_advise)
@@ -297,11 +292,6 @@ FIELD (CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags)
 STRUCTURE (CUmemLocation)
 FIELD (CUmemLocation, type)
 FIELD (CUmemLocation, id)
-STRUCTURE (CUmemcpyAttributes)
-FIELD (CUmemcpyAttributes, srcAccessOrder)
-FIELD (CUmemcpyAttributes, srcLocHint)
-FIELD (CUmemcpyAttributes, dstLocHint)
-FIELD (CUmemcpyAttributes, flags)
 
 STRUCTURE (CUmemPoolProps)
 FIELD (CUmemPoolProps, allocType)

@@ -66,8 +66,7 @@ groups[GPU_CUDA_N_GROUPS] =
   [GPU_CUDA_GROUP_DMA_BUF]        = { "the export of dma-bufs", "11.7" },
   [GPU_CUDA_GROUP_IMAGE]          = { "arrays, textures and surfaces", "5.0" },
   [GPU_CUDA_GROUP_MANAGED]        = { "managed memory", "8.0" },
-  [GPU_CUDA_GROUP_MEMORY_LOCATION] = { "locations of managed memory", "12.2" },
-  [GPU_CUDA_GROUP_COPY_BATCH]     = { "several copies in one call", "12.8" }
+  [GPU_CUDA_GROUP_MEMORY_LOCATION] = { "locations of managed memory", "12.2" }
 };
 
 GpuCudaApi _gpu_cuda;

@@ -307,12 +307,6 @@ GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuExternalMemoryGetMappedBuffer, 10000,
                   const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *description))
 GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuDestroyExternalMemory, 10000, (CUexternalMemory memory))
 
-/* Several copies in one call */
-GPU_CUDA_SYMBOL (COPY_BATCH, cuMemcpyBatchAsync, 12080,
-                 (CUdeviceptr *destinations, CUdeviceptr *sources, size_t *sizes, size_t n,
-                  CUmemcpyAttributes *attributes, size_t *first, size_t n_attributes,
-                  size_t *failed, CUstream stream))
-
 /* Export of memory to other libraries */
 GPU_CUDA_SYMBOL (DMA_BUF, cuMemGetHandleForAddressRange, 11070,
                  (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,

@@ -58,7 +58,6 @@ typedef unsigned int CUmemAllocationGranularity_flags;
 typedef unsigned int CUmemAllocationHandleType;
 typedef unsigned int CUmemAllocationType;
 typedef unsigned int CUmemLocationType;
-typedef unsigned int CUmemcpySrcAccessOrder;
 typedef unsigned int CUmemRangeHandleType;
 typedef unsigned int CUmemorytype;
 typedef unsigned int CUmem_advise;
@@ -201,7 +200,6 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)                    \
   CONSTANT (CU_MEM_LOCATION_TYPE_DEVICE, 1)                            \
   CONSTANT (CU_MEM_LOCATION_TYPE_HOST, 2)                              \
-  CONSTANT (CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)                      \
   CONSTANT (CU_MEM_LOCATION_TYPE_HOST_NUMA, 3)                         \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_NONE, 0)                          \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_READ, 1)                          \
@@ -487,14 +485,6 @@ typedef struct
   CUmemLocationType type;
   int               id;
 } CUmemLocation;
-
-typedef struct
-{
-  CUmemcpySrcAccessOrder srcAccessOrder;
-  CUmemLocation          srcLocHint;
-  CUmemLocation          dstLocHint;
-  unsigned int           flags;
-} CUmemcpyAttributes;
 
 typedef struct
 {

@@ -324,6 +324,7 @@ const GpuBufferOps _gpu_cuda_buffer_ops =
   .free_ordered     = _gpu_cuda_free_ordered,
   .copy             = _gpu_cuda_copy,
   .copy_peer        = _gpu_cuda_copy_peer,
+  .prepare_batch    = _gpu_cuda_prepare_batch,
   .copy_batch       = _gpu_cuda_copy_batch,
   .write            = _gpu_cuda_write,
   .read             = _gpu_cuda_read,

@@ -1,79 +1,327 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Several copies in one call of the driver. */
+/*
+ * Batches of copies. A call of the driver for each copy takes longer than most copies, so a kernel
+ * does many small copies at once. The launch passes the table of the copies as an argument: the
+ * table needs no memory, and a captured graph contains it.
+ */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* One call for fewer copies takes longer than a call for each copy. */
+/* The number of copies from which on the kernel is used. */
 #define MIN_COPIES 4
 
-/* The driver copies pageable host memory at once. */
-static gboolean
-is_pageable (const GpuNativeBuffer *buffer)
+/* The largest copies that the kernel does. The driver copies larger ranges at the full rate of the
+ * memory or of the link, and with copy engines instead of multiprocessors. */
+#define MAX_DEVICE_SIZE ((gsize) 4 * 1024 * 1024)
+#define MAX_HOST_SIZE   ((gsize) 256 * 1024)
+
+/* Each block copies one chunk. The kernel contains both numbers. */
+#define CHUNK_SIZE 16384
+#define BLOCK_SIZE 256
+
+/* Launches have 4 KiB of arguments. */
+#define N_COPIES   170
+#define TABLE_SIZE 4088
+
+typedef struct
 {
-  return ((const GpuCudaBuffer *) buffer)->kind == GPU_CUDA_MEMORY_SYSTEM
-         || (buffer->is_host_only && !buffer->is_locked);
-}
-
-/* Caller has entered the context. The driver refuses batches in the legacy default stream, and in
- * streams that are capturing. */
-static gboolean
-takes_batches (CUstream stream)
-{
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-  return stream != NULL && stream != CU_STREAM_LEGACY
-         && (!_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
-             || (_gpu_cuda.cuStreamGetCaptureInfo_v2 (stream, &status, NULL, NULL, NULL, NULL)
-                 == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE));
-}
-
-static CUresult
-copy_at_once (CUstream             stream,
-              const GpuBufferCopy *copies,
-              gsize                n_copies)
-{
-  g_autofree CUdeviceptr *addresses = g_new (CUdeviceptr, 2 * n_copies);
-  CUdeviceptr *destinations = addresses, *sources = addresses + n_copies;
-  g_autofree size_t *sizes = g_new (size_t, n_copies);
-  CUmemcpyAttributes attributes = { .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
-  size_t first = 0, failed = 0;
-
-  for (gsize i = 0; i < n_copies; i++)
+  struct
+  {
+    guint32      n_copies;
+    guint32      unused;
+    struct
     {
-      const GpuBufferCopy *copy = &copies[i];
+      guint64    destination;
+      guint64    source;
+      guint32    size;
+      guint32    first;             /* the block that copies the first chunk */
+    }            copies[N_COPIES];
+  }              table;
+  guint32        n_blocks;
+} Launch;
 
-      destinations[i] = ((GpuCudaBuffer *) copy->destination)->address + copy->destination_offset;
-      sources[i] = ((GpuCudaBuffer *) copy->source)->address + copy->source_offset;
-      sizes[i] = copy->size;
-    }
+G_STATIC_ASSERT (sizeof ((Launch *) NULL)->table == TABLE_SIZE);
 
-  return _gpu_cuda.cuMemcpyBatchAsync (destinations, sources, sizes, n_copies, &attributes, &first,
-                                       1, &failed, stream);
+/*
+ * The kernel:
+ *
+ *   copy = the last copy of the table with copy.first <= block
+ *   offset = (block - copy.first) * 16384
+ *   copy min (copy.size - offset, 16384) bytes from copy.source + offset to
+ *   copy.destination + offset
+ *
+ * in units of 16 bytes, or else 4 bytes or 1 byte, so that source and destination have the same
+ * offset to a multiple of the unit. The bytes before the first and after the last whole unit, fewer
+ * than 16 each, are copied one by one. A thread loads up to four units of 16 bytes before it stores
+ * the first.
+ */
+const char _gpu_cuda_copy_batch_text[] =
+  ".visible .entry gpu_copy_batch (.param .align 8 .b8 table[4088])\n"
+  "{\n"
+  "  .reg .pred %p<8>;\n"
+  "  .reg .b32 %r<40>;\n"
+  "  .reg .b64 %d<20>;\n"
+  "  mov.u64 %d1, table;\n"
+  "  ld.param.u32 %r1, [%d1];\n"
+  "  mov.u32 %r2, %tid.x;\n"
+  "  mov.u32 %r3, %ctaid.x;\n"
+  "  mov.u32 %r4, 0;\n"
+  "search:\n"                                 /* the copy is one of those from %r4 to %r1 - 1 */
+  "  sub.u32 %r5, %r1, %r4;\n"
+  "  setp.le.u32 %p1, %r5, 1;\n"
+  "  @%p1 bra found;\n"
+  "  add.u32 %r6, %r1, %r4;\n"
+  "  shr.u32 %r6, %r6, 1;\n"
+  "  mad.wide.u32 %d2, %r6, 24, %d1;\n"
+  "  ld.param.u32 %r7, [%d2+28];\n"
+  "  setp.le.u32 %p1, %r7, %r3;\n"
+  "  @%p1 mov.u32 %r4, %r6;\n"
+  "  @!%p1 mov.u32 %r1, %r6;\n"
+  "  bra search;\n"
+  "found:\n"
+  "  mad.wide.u32 %d2, %r4, 24, %d1;\n"
+  "  ld.param.u64 %d3, [%d2+8];\n"
+  "  ld.param.u64 %d4, [%d2+16];\n"
+  "  ld.param.u32 %r8, [%d2+24];\n"
+  "  ld.param.u32 %r7, [%d2+28];\n"
+  "  cvta.to.global.u64 %d3, %d3;\n"
+  "  cvta.to.global.u64 %d4, %d4;\n"
+  "  sub.u32 %r9, %r3, %r7;\n"
+  "  shl.b32 %r9, %r9, 14;\n"
+  "  cvt.u64.u32 %d5, %r9;\n"
+  "  add.u64 %d3, %d3, %d5;\n"
+  "  add.u64 %d4, %d4, %d5;\n"
+  "  sub.u32 %r8, %r8, %r9;\n"
+  "  min.u32 %r8, %r8, 16384;\n"
+  "  xor.b64 %d6, %d3, %d4;\n"                /* %r11: the unit minus 1 */
+  "  cvt.u32.u64 %r10, %d6;\n"
+  "  mov.u32 %r11, 0;\n"
+  "  and.b32 %r12, %r10, 3;\n"
+  "  setp.eq.u32 %p1, %r12, 0;\n"
+  "  @%p1 mov.u32 %r11, 3;\n"
+  "  and.b32 %r12, %r10, 15;\n"
+  "  setp.eq.u32 %p1, %r12, 0;\n"
+  "  @%p1 mov.u32 %r11, 15;\n"
+  "  cvt.u32.u64 %r12, %d3;\n"                /* %r13: bytes before the first whole unit */
+  "  neg.s32 %r13, %r12;\n"
+  "  and.b32 %r13, %r13, %r11;\n"
+  "  min.u32 %r13, %r13, %r8;\n"
+  "  sub.u32 %r14, %r8, %r13;\n"              /* %r15: bytes after the last */
+  "  and.b32 %r15, %r14, %r11;\n"
+  "  sub.u32 %r14, %r14, %r15;\n"             /* %r14: bytes of whole units */
+  "  add.u32 %r16, %r13, %r15;\n"
+  "  setp.ge.u32 %p1, %r2, %r16;\n"
+  "  @%p1 bra units;\n"
+  "  setp.lt.u32 %p1, %r2, %r13;\n"
+  "  add.u32 %r17, %r2, %r14;\n"
+  "  @%p1 mov.u32 %r17, %r2;\n"
+  "  cvt.u64.u32 %d7, %r17;\n"
+  "  add.u64 %d8, %d4, %d7;\n"
+  "  add.u64 %d9, %d3, %d7;\n"
+  "  ld.global.u8 %r18, [%d8];\n"
+  "  st.global.u8 [%d9], %r18;\n"
+  "units:\n"
+  "  cvt.u64.u32 %d7, %r13;\n"
+  "  add.u64 %d3, %d3, %d7;\n"
+  "  add.u64 %d4, %d4, %d7;\n"
+  "  setp.eq.u32 %p1, %r11, 3;\n"
+  "  @%p1 bra four;\n"
+  "  setp.eq.u32 %p1, %r11, 0;\n"
+  "  @%p1 bra one;\n"
+  "  shl.b32 %r19, %r2, 4;\n"
+  "  cvt.u64.u32 %d7, %r19;\n"
+  "  add.u64 %d3, %d3, %d7;\n"
+  "  add.u64 %d4, %d4, %d7;\n"
+  "  add.u32 %r20, %r19, 4096;\n"
+  "  add.u32 %r21, %r19, 8192;\n"
+  "  add.u32 %r22, %r19, 12288;\n"
+  "  setp.lt.u32 %p1, %r19, %r14;\n"
+  "  setp.lt.u32 %p2, %r20, %r14;\n"
+  "  setp.lt.u32 %p3, %r21, %r14;\n"
+  "  setp.lt.u32 %p4, %r22, %r14;\n"
+  "  @%p1 ld.global.v4.u32 {%r23, %r24, %r25, %r26}, [%d4];\n"
+  "  @%p2 ld.global.v4.u32 {%r27, %r28, %r29, %r30}, [%d4+4096];\n"
+  "  @%p3 ld.global.v4.u32 {%r31, %r32, %r33, %r34}, [%d4+8192];\n"
+  "  @%p4 ld.global.v4.u32 {%r35, %r36, %r37, %r38}, [%d4+12288];\n"
+  "  @%p1 st.global.v4.u32 [%d3], {%r23, %r24, %r25, %r26};\n"
+  "  @%p2 st.global.v4.u32 [%d3+4096], {%r27, %r28, %r29, %r30};\n"
+  "  @%p3 st.global.v4.u32 [%d3+8192], {%r31, %r32, %r33, %r34};\n"
+  "  @%p4 st.global.v4.u32 [%d3+12288], {%r35, %r36, %r37, %r38};\n"
+  "  ret;\n"
+  "four:\n"
+  "  shl.b32 %r19, %r2, 2;\n"
+  "  cvt.u64.u32 %d7, %r19;\n"
+  "  add.u64 %d3, %d3, %d7;\n"
+  "  add.u64 %d4, %d4, %d7;\n"
+  "next_four:\n"
+  "  setp.ge.u32 %p1, %r19, %r14;\n"
+  "  @%p1 bra done;\n"
+  "  ld.global.u32 %r23, [%d4];\n"
+  "  st.global.u32 [%d3], %r23;\n"
+  "  add.u64 %d3, %d3, 1024;\n"
+  "  add.u64 %d4, %d4, 1024;\n"
+  "  add.u32 %r19, %r19, 1024;\n"
+  "  bra next_four;\n"
+  "one:\n"
+  "  mov.u32 %r19, %r2;\n"
+  "  cvt.u64.u32 %d7, %r19;\n"
+  "  add.u64 %d3, %d3, %d7;\n"
+  "  add.u64 %d4, %d4, %d7;\n"
+  "next_one:\n"
+  "  setp.ge.u32 %p1, %r19, %r14;\n"
+  "  @%p1 bra done;\n"
+  "  ld.global.u8 %r23, [%d4];\n"
+  "  st.global.u8 [%d3], %r23;\n"
+  "  add.u64 %d3, %d3, 256;\n"
+  "  add.u64 %d4, %d4, 256;\n"
+  "  add.u32 %r19, %r19, 256;\n"
+  "  bra next_one;\n"
+  "done:\n"
+  "  ret;\n"
+  "}\n";
+
+/* Excludes pageable memory, which the driver may copy at once, and managed memory, which may be
+ * attached to another stream. */
+static gboolean
+is_for_kernel (const GpuNativeBuffer *native)
+{
+  const GpuCudaBuffer *buffer = (const GpuCudaBuffer *) native;
+
+  return !buffer->is_managed && buffer->kind != GPU_CUDA_MEMORY_SYSTEM
+         && (!native->is_host_only || native->is_locked);
 }
 
-/* Copies one by one. Some copies may be in flight after a failure. */
-static CUresult
-copy_each (GpuNativeStream     *native,
-           const GpuBufferCopy *copies,
-           gsize                n_copies)
+static gboolean
+is_kernel_copy (const GpuBufferCopy *copy)
 {
-  CUstream stream = ((GpuCudaStream *) native)->stream;
+  gboolean on_device = copy->destination->host == NULL && copy->source->host == NULL;
+
+  return copy->size <= (on_device ? MAX_DEVICE_SIZE : MAX_HOST_SIZE)
+         && is_for_kernel (copy->destination) && is_for_kernel (copy->source);
+}
+
+static gboolean
+use_kernel (GpuCudaContext      *context,
+            const GpuBufferCopy *copies,
+            gsize                n_copies)
+{
+  guint n = 0;
+
+  if (n_copies < MIN_COPIES || !_gpu_cuda_has_builtins (context))
+    return FALSE;
+
+  for (gsize i = 0; i < n_copies && n < MIN_COPIES; i++)
+    n += is_kernel_copy (&copies[i]);
+
+  return n == MIN_COPIES;
+}
+
+/* The state of a batch while it is enqueued */
+typedef struct
+{
+  GpuCudaStream *stream;
+  const char    *function;          /* the last driver function called */
+  gsize          n_commands;        /* enqueued so far */
+  Launch         launch;
+} BatchOp;
+
+static CUresult
+launch (BatchOp *op)
+{
+  GpuCudaContext *context = (GpuCudaContext *) op->stream->base.context;
+  void *arguments[] = { &op->launch.table };
+  CUresult code;
+
+  if (op->launch.table.n_copies == 0)
+    return CUDA_SUCCESS;
+
+  op->function = "cuLaunchKernel";
+  code = _gpu_cuda.cuLaunchKernel (context->builtins[GPU_CUDA_BUILTIN_COPY_BATCH],
+                                   op->launch.n_blocks, 1, 1, BLOCK_SIZE, 1, 1, 0,
+                                   op->stream->stream, arguments, NULL);
+  op->n_commands += code == CUDA_SUCCESS;
+  op->launch.table.n_copies = 0;
+  op->launch.n_blocks = 0;
+
+  return code;
+}
+
+static CUresult
+add_to_launch (BatchOp     *op,
+               CUdeviceptr  destination,
+               CUdeviceptr  source,
+               gsize        size)
+{
+  Launch *next = &op->launch;
+  guint i = next->table.n_copies++;
+
+  next->table.copies[i].destination = destination;
+  next->table.copies[i].source = source;
+  next->table.copies[i].size = (guint32) size;
+  next->table.copies[i].first = next->n_blocks;
+  next->n_blocks += (guint32) ((size + CHUNK_SIZE - 1) / CHUNK_SIZE);
+
+  return next->table.n_copies == N_COPIES ? launch (op) : CUDA_SUCCESS;
+}
+
+static CUresult
+copy_alone (BatchOp             *op,
+            const GpuBufferCopy *copy,
+            CUdeviceptr          destination,
+            CUdeviceptr          source)
+{
+  CUresult code;
+
+  op->function = "cuStreamSynchronize";
+  code = _gpu_cuda_finish_for_host (&op->stream->base, copy->destination, copy->source);
+
+  if (code != CUDA_SUCCESS)
+    return code;
+
+  op->function = "cuMemcpyAsync";
+  code = _gpu_cuda.cuMemcpyAsync (destination, source, copy->size, op->stream->stream);
+  op->n_commands += code == CUDA_SUCCESS;
+
+  return code;
+}
+
+static CUresult
+enqueue (BatchOp             *op,
+         const GpuBufferCopy *copies,
+         gsize                n_copies)
+{
+  GpuCudaContext *context = (GpuCudaContext *) op->stream->base.context;
+  gboolean with_kernel = use_kernel (context, copies, n_copies);
   CUresult code = CUDA_SUCCESS;
 
   for (gsize i = 0; i < n_copies && code == CUDA_SUCCESS; i++)
     {
       const GpuBufferCopy *copy = &copies[i];
+      CUdeviceptr to = ((GpuCudaBuffer *) copy->destination)->address + copy->destination_offset;
+      CUdeviceptr from = ((GpuCudaBuffer *) copy->source)->address + copy->source_offset;
 
-      code = _gpu_cuda_finish_for_host (native, copy->destination, copy->source);
-      if (code == CUDA_SUCCESS)
-        code = _gpu_cuda.cuMemcpyAsync (((GpuCudaBuffer *) copy->destination)->address
-                                        + copy->destination_offset,
-                                        ((GpuCudaBuffer *) copy->source)->address
-                                        + copy->source_offset, copy->size, stream);
+      code = with_kernel && is_kernel_copy (copy) ? add_to_launch (op, to, from, copy->size)
+                                                  : copy_alone (op, copy, to, from);
     }
 
-  return code;
+  return code == CUDA_SUCCESS ? launch (op) : code;
+}
+
+/* If the kernel cannot be loaded, the batch is a loop of copies. */
+void
+_gpu_cuda_prepare_batch (GpuNativeContext *native,
+                         gsize             n_copies)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  gboolean entered;
+
+  if (n_copies < MIN_COPIES || G_LIKELY (_gpu_cuda_has_builtins (context))
+      || !_gpu_cuda_enter (context, &entered, NULL))
+    return;
+
+  _gpu_cuda_load_builtins (context, NULL);
+  _gpu_cuda_leave (entered);
 }
 
 gboolean
@@ -83,32 +331,23 @@ _gpu_cuda_copy_batch (GpuNativeStream     *native,
                       GpuNativeEvent     **event,
                       GError             **error)
 {
-  GpuCudaStream *stream = (GpuCudaStream *) native;
-  gboolean at_once = n_copies >= MIN_COPIES
-                     && _gpu_cuda_has_group (GPU_CUDA_GROUP_COPY_BATCH, NULL);
+  BatchOp op;
   GpuCudaCall call;
   CUresult code;
-
-  for (gsize i = 0; i < n_copies && at_once; i++)
-    at_once = !is_pageable (copies[i].destination) && !is_pageable (copies[i].source);
 
   if (!_gpu_cuda_begin (native, event, &call, error))
     return FALSE;
 
-  at_once = at_once && takes_batches (stream->stream);
-  code = at_once ? copy_at_once (stream->stream, copies, n_copies)
-                 : copy_each (native, copies, n_copies);
+  op.stream = (GpuCudaStream *) native;
+  op.n_commands = 0;
+  op.launch.table.n_copies = 0;
+  op.launch.table.unused = 0;
+  op.launch.n_blocks = 0;
+  code = enqueue (&op, copies, n_copies);
 
-  /* The driver does not say how many copies it has enqueued before a failure. */
-  if (code != CUDA_SUCCESS)
-    {
-      native->partial = stream->last == NULL
-                        || _gpu_cuda.cuEventRecord (stream->last, stream->stream) == CUDA_SUCCESS;
-      if (!native->partial)
-        _gpu_cuda.cuStreamSynchronize (stream->stream);
-    }
+  if (code != CUDA_SUCCESS && op.n_commands > 0)
+    _gpu_cuda_leave_pieces (op.stream);
 
-  return _gpu_cuda_end (native, event, &call, code, error,
-                        at_once ? "cuMemcpyBatchAsync" : "cuMemcpyAsync",
+  return _gpu_cuda_end (native, event, &call, code, error, op.function,
                         "%" G_GSIZE_FORMAT " copies", n_copies);
 }

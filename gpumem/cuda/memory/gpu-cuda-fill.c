@@ -22,13 +22,9 @@ G_STATIC_ASSERT (GPU_CUDA_PATTERN_MAX <= TABLE_SIZE);
  *     the unit at destination + i * unit_size = the unit at table + i % n_table * unit_size
  *
  * with units of 1, 4 or 16 bytes. The kernel first copies the table to shared memory, from which
- * threads can read different entries at the same time. It runs on every device since compute
- * capability 5.0.
+ * threads can read different entries at the same time.
  */
-static const char fill_text[] =
-  ".version 6.4\n"
-  ".target sm_50\n"
-  ".address_size 64\n"
+const char _gpu_cuda_fill_text[] =
   ".visible .entry gpu_fill (.param .u64 destination, .param .u64 n_units,\n"
   "                          .param .u32 unit_size, .param .u32 n_table,\n"
   "                          .param .align 16 .b8 table[3072])\n"
@@ -102,33 +98,6 @@ static const char fill_text[] =
   "done:\n"
   "  ret;\n"
   "}\n";
-
-static gboolean
-get_kernel (GpuCudaContext  *context,
-            CUfunction      *function,
-            GError         **error)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
-  CUresult code = CUDA_SUCCESS;
-
-  if (context->fill_module == NULL)
-    code = _gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0, NULL, NULL);
-  if (_gpu_cuda_trim_pools (context, code))
-    code = _gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0, NULL, NULL);
-
-  if (!_gpu_cuda_check (code, "cuModuleLoadDataEx", error))
-    return FALSE;
-
-  if (context->fill_function == NULL
-      && !_gpu_cuda_check (_gpu_cuda.cuModuleGetFunction (&context->fill_function,
-                                                          context->fill_module, "gpu_fill"),
-                           "cuModuleGetFunction", error))
-    return FALSE;
-
-  *function = context->fill_function;
-
-  return TRUE;
-}
 
 /* Returns whether @pattern consists of repetitions of its first @period bytes, which are a power of
  * two. Avoids divisions, and in most cases the call of memcmp(). */
@@ -273,8 +242,8 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
   gsize period = find_period (destination, pattern, pattern_size, address | size);
   CUstream handle = ((GpuCudaStream *) stream)->stream;
   const char *function = "cuLaunchKernel";
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
   GError *failure = NULL;
-  CUfunction kernel = NULL;
   GpuCudaCall call;
   CUresult code;
 
@@ -285,7 +254,7 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  if (period == 0 && !get_kernel ((GpuCudaContext *) stream->context, &kernel, &failure))
+  if (period == 0 && !_gpu_cuda_load_builtins (context, &failure))
     {
       _gpu_cuda_cancel (&call);
       g_propagate_error (error, failure);
@@ -295,7 +264,8 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
   if (period != 0)
     code = set_linear (address, size, pattern, period, handle, &function);
   else
-    code = launch (kernel, address, size, pattern, pattern_size, handle);
+    code = launch (context->builtins[GPU_CUDA_BUILTIN_FILL], address, size, pattern, pattern_size,
+                   handle);
 
   if (_gpu_cuda_end_plain (stream, &call, code))
     return TRUE;

@@ -505,12 +505,11 @@ _gpu_cuda_enqueue_region (CUstream              stream,
   return code;
 }
 
-/* Called if a driver call fails after other copies were enqueued. Sets `partial`, so that the
- * caller retains the memory until an event that the caller records later has completed. On the
+/* The caller retains the memory until an event that it records later has completed. On the
  * per-thread stream, `last` must be recorded after the copies. If the driver cannot record `last`,
  * waits for the copies instead. */
-static void
-leave_pieces (GpuCudaStream *stream)
+void
+_gpu_cuda_leave_pieces (GpuCudaStream *stream)
 {
   stream->base.partial = stream->last == NULL
                          || _gpu_cuda.cuEventRecord (stream->last, stream->stream) == CUDA_SUCCESS;
@@ -605,7 +604,7 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
     code = enqueue (&op, destination, source);
 
   if (code != CUDA_SUCCESS && op.n_pieces > 0)
-    leave_pieces ((GpuCudaStream *) stream);
+    _gpu_cuda_leave_pieces ((GpuCudaStream *) stream);
 
   if (code != CUDA_SUCCESS)
     return fail_region (stream, event, &call, code, &op, destination, source, extent, error);

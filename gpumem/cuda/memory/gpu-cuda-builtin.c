@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The kernels of the library, in PTX, so that they need no compiler. They run on every device since
+ * compute capability 5.0.
+ *
+ * While the driver loads a module, it waits for all pending work of the context. That work may wait
+ * for the caller, for example for a user event. So new contexts load the kernels at once, and
+ * contexts in use load them before the first operation that needs them.
+ */
+#include "config.h"
+
+#include "gpumem/cuda/core/gpu-cuda-current.h"
+
+static const char header[] =
+  ".version 6.4\n"
+  ".target sm_50\n"
+  ".address_size 64\n";
+
+static gboolean
+find_functions (CUmodule     module,
+                CUfunction  *functions,
+                GError     **error)
+{
+  static const char *const names[GPU_CUDA_N_BUILTINS] = {
+    [GPU_CUDA_BUILTIN_FILL] = "gpu_fill",
+    [GPU_CUDA_BUILTIN_COPY_BATCH] = "gpu_copy_batch"
+  };
+
+  for (guint i = 0; i < GPU_CUDA_N_BUILTINS; i++)
+    if (!_gpu_cuda_check (_gpu_cuda.cuModuleGetFunction (&functions[i], module, names[i]),
+                          "cuModuleGetFunction", error))
+      return FALSE;
+
+  return TRUE;
+}
+
+/* Holds no lock while it calls the driver. If two threads load the kernels at the same time, one of
+ * the modules is unloaded. */
+gboolean
+_gpu_cuda_load_builtins (GpuCudaContext  *context,
+                         GError         **error)
+{
+  g_autofree char *text = NULL;
+  CUfunction functions[GPU_CUDA_N_BUILTINS] = { NULL, };
+  CUmodule module = NULL;
+  gboolean success;
+  CUresult code;
+
+  if (_gpu_cuda_has_builtins (context))
+    return TRUE;
+
+  text = g_strconcat (header, _gpu_cuda_fill_text, _gpu_cuda_copy_batch_text, NULL);
+  code = _gpu_cuda.cuModuleLoadDataEx (&module, text, 0, NULL, NULL);
+  if (_gpu_cuda_trim_pools (context, code))
+    code = _gpu_cuda.cuModuleLoadDataEx (&module, text, 0, NULL, NULL);
+
+  if (!_gpu_cuda_check (code, "cuModuleLoadDataEx", error))
+    return FALSE;
+
+  success = find_functions (module, functions, error);
+
+  if (success)
+    {
+      g_mutex_lock (&context->lock);
+      if (context->builtin_module == NULL)
+        {
+          memcpy (context->builtins, functions, sizeof functions);
+          g_atomic_pointer_set (&context->builtin_module, g_steal_pointer (&module));
+        }
+      g_mutex_unlock (&context->lock);
+    }
+
+  if (module != NULL)
+    _gpu_cuda.cuModuleUnload (module);
+
+  return success;
+}
