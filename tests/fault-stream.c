@@ -6,6 +6,8 @@
 
 #define SIZE 4096
 #define N_ROUNDS 6
+/* Enough for the kernel, and for two launches of OpenCL devices */
+#define N_COPIES 50
 
 static gboolean
 fill (GpuStream *stream, GpuBuffer *buffer, guint8 value, GError **error)
@@ -180,6 +182,46 @@ events (GpuContext *context, GError **error)
   return TRUE;
 }
 
+/* Reverses the order of the rows, and drops the source at once. */
+static gboolean
+batch (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuBuffer) target = NULL;
+  g_autoptr (GpuBuffer) source = NULL;
+  g_autoptr (GBytes) back = NULL;
+  guint64 ranges[5 * N_COPIES];
+
+  if (stream == NULL)
+    return FALSE;
+  target = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, N_COPIES * SIZE, error);
+  if (target == NULL)
+    return FALSE;
+  source = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, N_COPIES * SIZE, error);
+  if (source == NULL)
+    return FALSE;
+  for (guint64 i = 0; i < N_COPIES; i++)
+    {
+      const guint8 value = (guint8) (N_COPIES - i);
+
+      memcpy (ranges + 5 * i, ((guint64[]) { 0, i * SIZE, 1, (N_COPIES - 1 - i) * SIZE, SIZE }),
+              5 * sizeof *ranges);
+      if (!gpu_stream_fill (stream, GPU_MEMORY (source), i * SIZE, SIZE, &value, 1, error))
+        return FALSE;
+    }
+  if (!gpu_stream_copy_batch (stream, (GpuMemory *[]) { GPU_MEMORY (target), GPU_MEMORY (source) },
+                              2, ranges, G_N_ELEMENTS (ranges), error))
+    return FALSE;
+  g_clear_object (&source);
+  back = gpu_buffer_read_bytes (target, stream, 0, N_COPIES * SIZE, NULL, error);
+  if (back == NULL)
+    return FALSE;
+  for (guint i = 0; i < N_COPIES; i++)
+    fault_check ((const guint8 *) g_bytes_get_data (back, NULL) + i * SIZE, (guint8) (i + 1), SIZE,
+                 "batch");
+  return TRUE;
+}
+
 static gboolean
 addresses (GpuContext *context, GError **error)
 {
@@ -262,7 +304,7 @@ stream (GpuContext *context, GError **error)
          drop (context, error) && regions (context, error) &&
          (!has (context, GPU_CAPABILITIES_PROFILING) || times (context, error)) &&
          (!has (context, GPU_CAPABILITIES_USER_EVENTS) || events (context, error)) &&
-         addresses (context, error) && asynchronous (context, error);
+         addresses (context, error) && batch (context, error) && asynchronous (context, error);
 }
 
 int

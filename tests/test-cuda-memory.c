@@ -398,20 +398,28 @@ load_second (CUmodule *module, const void *image, unsigned int n_options, CUjit_
   return load_module (module, image, n_options, options, values);
 }
 
-/* Cached pool memory is also freed if loading a program runs out of memory. */
+/* Cached pool memory is also freed if loading a program runs out of memory, and if loading the
+ * kernel of a fill does. A wrapped context loads the kernel at the first fill. */
 static void
 memory_pool_frees_cache_for_programs (TestFixture *fixture)
 {
   static const char source[] = "extern \"C\" __global__ void k (int *p) { *p = 1; }";
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 7 * 1000);
   g_autoptr (GpuContext) own = NULL;
+  g_autoptr (GpuContext) wrapped = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuProgram) program = NULL;
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
       || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_SOURCE))
     return;
   own = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  wrapped = gpu_context_new_wrapped (fixture->device,
+                                     gpu_context_get_native_handle (fixture->context),
+                                     GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (wrapped, GPU_MEMORY_FLAGS_NONE, 7 * 1000, &error);
   g_assert_no_error (error);
   load_module = _gpu_cuda.cuModuleLoadDataEx;
   n_loads = 0;
@@ -428,9 +436,8 @@ memory_pool_frees_cache_for_programs (TestFixture *fixture)
   program = gpu_program_new_from_source_full (fixture->context, source, NULL,
                                               GPU_PROGRAM_FLAGS_NO_CACHE, NULL, NULL, &error);
   g_assert_no_error (error);
-  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 7 * 1000,
-                                   (const guint8 *) "pattern", 7, &error), error);
-  test_synchronize (fixture->stream);
+  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, 7 * 1000, (const guint8 *) "pattern", 7, NULL,
+                                   &error), error);
   g_assert_cmpuint (n_loads, ==, 4);
   _gpu_cuda.cuModuleLoadDataEx = load_module;
 }
