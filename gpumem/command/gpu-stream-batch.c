@@ -17,10 +17,20 @@ enum
   N_NUMBERS
 };
 
+/* The use of one memory */
+typedef struct
+{
+  gsize     base;                   /* in a space of addresses in which all memory of the batch lies
+                                     * one after the other */
+  gboolean  is_written;             /* whether the batch writes any part of the same allocation */
+  gboolean  is_batched;             /* whether one command can do several copies of this memory */
+} Use;
+
 typedef struct
 {
   const char     *function;
   GpuMemory     **memories;
+  Use            *uses;             /* one for each of memories */
   gsize           n_memories;
   const guint64  *ranges;
   gsize           n_copies;
@@ -33,12 +43,18 @@ typedef struct
 /* A range that a copy reads or writes. */
 typedef struct
 {
-  GpuStorage *root;
-  gsize       begin;
-  gsize       end;
-  gsize       copy;
-  gboolean    write;
+  gsize begin;                      /* in the space of Use.base */
+  gsize end;
+  gsize copy;                       /* twice the index of the copy, plus 1 for a write */
 } Part;
+
+/* An allocation that the batch uses */
+typedef struct
+{
+  gsize     size;                   /* up to the end of the last memory of the batch */
+  gsize     base;
+  gboolean  is_written;
+} Root;
 
 static const guint64 *
 get_range (const Batch *batch,
@@ -115,95 +131,159 @@ check_copy (const Batch  *batch,
   return FALSE;
 }
 
-static int
-compare_parts (gconstpointer a,
-               gconstpointer b)
-{
-  const Part *x = a, *y = b;
-
-  if (x->root != y->root)
-    return x->root < y->root ? -1 : 1;
-
-  return (x->begin > y->begin) - (x->begin < y->begin);
-}
-
 static gboolean
 fail_overlap (const Batch  *batch,
               const Part   *one,
               const Part   *other,
               GError      **error)
 {
+  const Part *parts[] = { one, other };
+  gsize begins[2], ends[2];
+  const char *verbs[2];
+
+  for (guint i = 0; i < 2; i++)
+    {
+      guint which = parts[i]->copy % 2 != 0 ? DESTINATION : SOURCE;
+      const guint64 *range = get_range (batch, parts[i]->copy / 2);
+
+      begins[i] = get_memory (batch, range, which)->storage->offset + range[which + 1];
+      ends[i] = begins[i] + range[SIZE];
+      verbs[i] = which == DESTINATION ? "writes" : "reads";
+    }
+
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: copy %" G_GSIZE_FORMAT " %s bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT
                ", and copy %" G_GSIZE_FORMAT " %s bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT
                " of the same memory: copies of a batch run in any order", batch->function,
-               one->copy, one->write ? "writes" : "reads", one->begin, one->end, other->copy,
-               other->write ? "writes" : "reads", other->begin, other->end);
+               one->copy / 2, verbs[0], begins[0], ends[0], other->copy / 2, verbs[1], begins[1],
+               ends[1]);
 
   return FALSE;
 }
 
-/* Adds the range of a copy to @parts. Returns whether @parts is still sorted. */
+/* Returns whether one command can do several copies of this memory: not if they are staged or
+ * between contexts, or if the stream needs the event of each command. */
 static gboolean
-add_part (const Batch *batch,
-          gsize        copy,
-          guint        which,
-          GArray      *parts)
+is_batched (GpuMemory         *memory,
+            const GpuTimeline *timeline)
 {
-  const guint64 *range = get_range (batch, copy);
-  const GpuStorage *storage = get_memory (batch, range, which)->storage;
-  gsize begin = storage->offset + range[which + 1];
-  const Part part = { storage->root, begin, begin + range[SIZE], copy, which == DESTINATION };
+  const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
 
-  if (range[SIZE] == 0)
-    return TRUE;
-
-  g_array_append_val (parts, part);
-
-  return parts->len == 1
-         || compare_parts (&g_array_index (parts, Part, parts->len - 2), &part) <= 0;
+  return (timeline->flags & flags) == 0 && memory->storage->context == timeline->context
+         && (!GPU_IS_HOST_MEMORY (memory) || ((GpuHostMemory *) memory)->is_locked);
 }
 
-/* Returns, for each memory, whether the batch writes any part of the same allocation. */
-static gboolean *
-list_written (const Batch *batch)
+/* Finds the allocation of each memory. Allocates @uses. */
+static void
+find_uses (Batch             *batch,
+           const GpuTimeline *timeline)
 {
-  gboolean *is_written = g_new0 (gboolean, batch->n_memories);
-  g_autoptr (GHashTable) roots = g_hash_table_new (NULL, NULL);
+  g_autoptr (GHashTable) roots = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  GHashTableIter iter;
+  gsize base = 0;
+  gpointer value;
 
+  batch->uses = g_new0 (Use, batch->n_memories);
   for (gsize i = 0; i < batch->n_copies; i++)
-    is_written[get_range (batch, i)[DESTINATION]] = TRUE;
+    batch->uses[get_range (batch, i)[DESTINATION]].is_written = TRUE;
 
   for (gsize i = 0; i < batch->n_memories; i++)
-    if (is_written[i])
-      g_hash_table_add (roots, batch->memories[i]->storage->root);
+    {
+      const GpuMemory *memory = batch->memories[i];
+      Root *root;
+
+      if (memory->storage == NULL)              /* no copy uses this memory */
+        continue;
+
+      root = g_hash_table_lookup (roots, memory->storage->root);
+      if (root == NULL)
+        g_hash_table_insert (roots, memory->storage->root, root = g_new0 (Root, 1));
+      root->size = MAX (root->size, memory->storage->offset + memory->size);
+      root->is_written |= batch->uses[i].is_written;
+      batch->uses[i].is_batched = is_batched (batch->memories[i], timeline);
+    }
+
+  for (g_hash_table_iter_init (&iter, roots); g_hash_table_iter_next (&iter, NULL, &value);)
+    {
+      ((Root *) value)->base = base;
+      base += ((Root *) value)->size;
+    }
 
   for (gsize i = 0; i < batch->n_memories; i++)
-    is_written[i] = batch->memories[i]->storage != NULL
-                    && g_hash_table_contains (roots, batch->memories[i]->storage->root);
+    if (batch->memories[i]->storage != NULL)
+      {
+        const GpuStorage *storage = batch->memories[i]->storage;
+        const Root *root = g_hash_table_lookup (roots, storage->root);
 
-  return is_written;
+        batch->uses[i].base = root->base + storage->offset;
+        batch->uses[i].is_written = root->is_written;
+      }
 }
 
-/* Lists the destinations, and the sources in memory that the batch writes, by address. */
-static GArray *
-list_parts (const Batch *batch)
+/* Sorts by the begin of the parts, one byte after the other. Returns @parts or @spare. */
+static Part *
+sort_parts (Part  *parts,
+            Part  *spare,
+            gsize  n_parts,
+            gsize  greatest)
 {
-  GArray *parts = g_array_sized_new (FALSE, FALSE, sizeof (Part), batch->n_copies);
-  g_autofree gboolean *is_written = list_written (batch);
-  gboolean is_sorted = TRUE;
+  for (guint shift = 0; shift < 64 && greatest >> shift > 0; shift += 8)
+    {
+      gsize places[256] = { 0, }, sum = 0;
+      Part *sorted = spare;
 
-  for (gsize i = 0; i < batch->n_copies; i++)
-    is_sorted &= add_part (batch, i, DESTINATION, parts);
+      for (gsize i = 0; i < n_parts; i++)
+        places[parts[i].begin >> shift & 255]++;
 
-  for (gsize i = 0; i < batch->n_copies; i++)
-    if (is_written[get_range (batch, i)[SOURCE]])
-      is_sorted &= add_part (batch, i, SOURCE, parts);
+      for (guint i = 0; i < 256; i++)
+        {
+          gsize n = places[i];
 
-  if (!is_sorted)
-    g_array_sort (parts, compare_parts);
+          places[i] = sum;
+          sum += n;
+        }
+
+      for (gsize i = 0; i < n_parts; i++)
+        sorted[places[parts[i].begin >> shift & 255]++] = parts[i];
+
+      spare = parts;
+      parts = sorted;
+    }
 
   return parts;
+}
+
+/* Lists the destinations, and the sources in memory that the batch writes. Sets @greatest to the
+ * greatest begin of a part. Returns the number of parts. */
+static gsize
+list_parts (const Batch *batch,
+            Part        *parts,
+            gsize       *greatest,
+            gboolean    *is_sorted)
+{
+  gsize n = 0;
+  gsize last = 0;
+
+  *greatest = 0;
+  *is_sorted = TRUE;
+
+  for (guint which = DESTINATION; which <= SOURCE; which += SOURCE - DESTINATION)
+    for (gsize i = 0; i < batch->n_copies; i++)
+      {
+        const guint64 *range = get_range (batch, i);
+        const Use *use = &batch->uses[range[which]];
+        gsize begin = use->base + range[which + 1];
+
+        if (range[SIZE] == 0 || !use->is_written)
+          continue;
+
+        parts[n++] = (Part) { begin, begin + range[SIZE], 2 * i + (which == DESTINATION) };
+        *greatest = MAX (*greatest, begin);
+        *is_sorted &= begin >= last;
+        last = begin;
+      }
+
+  return n;
 }
 
 /* Fails if a destination overlaps another destination or a source. */
@@ -211,21 +291,25 @@ static gboolean
 check_overlaps (const Batch  *batch,
                 GError      **error)
 {
-  g_autoptr (GArray) parts = list_parts (batch);
-  const Part *last = NULL, *last_write = NULL;      /* that end last, of the same memory */
+  g_autofree Part *room = g_new (Part, 4 * batch->n_copies);
+  const Part *last = NULL, *last_write = NULL;      /* the parts that end last */
+  gboolean is_sorted;
+  gsize greatest;
+  gsize n_parts = list_parts (batch, room, &greatest, &is_sorted);
+  const Part *parts = is_sorted ? room : sort_parts (room, room + 2 * batch->n_copies, n_parts,
+                                                     greatest);
 
-  for (guint i = 0; i < parts->len; i++)
+  for (const Part *part = parts; part < parts + n_parts; part++)
     {
-      const Part *part = &g_array_index (parts, Part, i);
-      const Part *clash = part->write ? last : last_write;
+      gboolean write = part->copy % 2 != 0;
+      const Part *clash = write ? last : last_write;
 
-      if (clash != NULL && clash->root == part->root && clash->end > part->begin)
+      if (clash != NULL && clash->end > part->begin)
         return fail_overlap (batch, clash, part, error);
 
-      if (last == NULL || last->root != part->root || part->end > last->end)
+      if (last == NULL || part->end > last->end)
         last = part;
-      if (part->write && (last_write == NULL || last_write->root != part->root
-                          || part->end > last_write->end))
+      if (write && (last_write == NULL || part->end > last_write->end))
         last_write = part;
     }
 
@@ -300,30 +384,6 @@ list_accesses (Batch *batch)
       accesses[batch->n_accesses++] = accesses[i];
 }
 
-/* Returns whether one command with other copies can do this copy: not if it is staged, if it is
- * between contexts, or if the stream needs the event of each command. */
-static gboolean
-is_batched (const Batch       *batch,
-            const GpuTimeline *timeline,
-            const guint64     *range)
-{
-  const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
-
-  if ((timeline->flags & flags) != 0)
-    return FALSE;
-
-  for (guint i = 0; i < 2; i++)
-    {
-      GpuMemory *memory = get_memory (batch, range, i == 0 ? DESTINATION : SOURCE);
-
-      if (memory->storage == NULL || memory->storage->context != timeline->context
-          || (GPU_IS_HOST_MEMORY (memory) && !((GpuHostMemory *) memory)->is_locked))
-        return FALSE;
-    }
-
-  return TRUE;
-}
-
 static gboolean
 submit_others (const Batch  *batch,
                GpuTimeline  *timeline,
@@ -367,7 +427,8 @@ submit_batch (Batch        *batch,
     {
       const guint64 *range = get_range (batch, i);
 
-      if (range[SIZE] > 0 && is_batched (batch, timeline, range))
+      if (range[SIZE] > 0 && batch->uses[range[DESTINATION]].is_batched
+          && batch->uses[range[SOURCE]].is_batched)
         batch->batched[batch->n_batched++] = i;
     }
 
@@ -446,12 +507,11 @@ gpu_stream_copy_batch (GpuStream      *stream,
     if (!check_copy (&batch, i, error))
       return FALSE;
 
-  if (!check_overlaps (&batch, error))
-    return FALSE;
-
   batch.batched = g_new (gsize, batch.n_copies);
-  success = submit_batch (&batch, timeline, error);
+  find_uses (&batch, timeline);
+  success = check_overlaps (&batch, error) && submit_batch (&batch, timeline, error);
   g_free (batch.batched);
+  g_free (batch.uses);
   g_free (batch.accesses);
 
   return success;

@@ -16,6 +16,11 @@
  * again and again, because the block stays in the CPU's cache. */
 #define FILL_BLOCK 4096
 
+/* Several threads do the copies of a batch of at least this size in bytes. Each thread takes
+ * BATCH_PART copies at a time. */
+#define SHARE_THRESHOLD (1024 * 1024)
+#define BATCH_PART      16
+
 typedef struct
 {
   GpuHostOperation  parent;
@@ -27,7 +32,9 @@ typedef struct
 typedef struct
 {
   GpuHostOperation  parent;
+  gsize             n_taken;        /* atomic */
   gsize             n_copies;
+  gsize             n_bytes;
   struct
   {
     guint8         *destination;
@@ -305,14 +312,27 @@ host_buffer_copy_peer (GpuNativeStream   *stream,
                            event, error);
 }
 
+static void
+run_parts (gpointer data)
+{
+  GpuHostBatch *batch = data;
+  gsize begin;
+
+  while ((begin = g_atomic_pointer_add (&batch->n_taken, BATCH_PART)) < batch->n_copies)
+    for (gsize i = begin; i < MIN (begin + BATCH_PART, batch->n_copies); i++)
+      memmove (batch->copies[i].destination, batch->copies[i].source, batch->copies[i].size);
+}
+
 static gboolean
 batch_run (GpuHostOperation  *operation,
            GError           **error G_GNUC_UNUSED)
 {
-  const GpuHostBatch *batch = (const GpuHostBatch *) operation;
+  GpuHostBatch *batch = (GpuHostBatch *) operation;
 
-  for (gsize i = 0; i < batch->n_copies; i++)
-    memmove (batch->copies[i].destination, batch->copies[i].source, batch->copies[i].size);
+  if (batch->n_bytes >= SHARE_THRESHOLD && batch->n_copies > BATCH_PART)
+    _gpu_host_pool_share (run_parts, batch);
+  else
+    run_parts (batch);
 
   return TRUE;
 }
@@ -334,6 +354,7 @@ host_buffer_copy_batch (GpuNativeStream      *stream,
       batch->copies[i].destination = data_at (copies[i].destination, copies[i].destination_offset);
       batch->copies[i].source = data_at (copies[i].source, copies[i].source_offset);
       batch->copies[i].size = copies[i].size;
+      batch->n_bytes += copies[i].size;
     }
 
   return _gpu_host_stream_submit (stream, batch, event, error);
