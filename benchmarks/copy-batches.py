@@ -54,26 +54,22 @@ def prepare_gpumem(name, n_bytes, is_loop=False):
         return Gpu.HostMemory(context, n_bytes) if is_host else Gpu.Buffer(context, n_bytes)
 
     def prepare(target, source, rows, size):
-        if is_loop:
-            copies = [(target, source, size, i * size, int(row) * size)
-                      for i, row in enumerate(rows)]
+        copies = [(target, source, size, i * size, int(row) * size)
+                  for i, row in enumerate(rows)]
 
-            def copy():
-                for each in copies:
-                    stream.copy(*each)
-            return copy
-
-        ranges = [number for i, row in enumerate(rows)
-                  for number in (0, i * size, 1, int(row) * size, size)]
-        memories = [target, source]
-        return lambda: Gpu.Stream.copy_batch(stream, memories, ranges)
+        def copy_each():
+            for each in copies:
+                stream.copy(*each)
+        return copy_each if is_loop else lambda: stream.copy_batch(copies)
 
     def fill(memory, data):
         stream.write(memory, data.tobytes())
         stream.synchronize()
 
     def read(memory, size):
-        return np.frombuffer(stream.read(memory, size=size), np.uint8)
+        data = stream.read(memory, size=size)
+        stream.synchronize()
+        return np.frombuffer(data.get_data(), np.uint8)
 
     return make, fill, prepare, stream.synchronize, read
 

@@ -20,10 +20,11 @@ def to_copies(copies, stream):
     memories, numbers, ranges = [], {}, []
 
     def number(memory):
-        if memory not in numbers:
-            numbers[memory] = len(memories)
+        found = numbers.get(id(memory))         # cheaper than the hash of a memory
+        if found is None:
+            found = numbers[id(memory)] = len(memories)
             memories.append(memory)
-        return numbers[memory]
+        return found
 
     for i, copy in enumerate(copies):
         try:
@@ -31,8 +32,10 @@ def to_copies(copies, stream):
         except TypeError:
             raise TypeError(f"copy {i} must be a tuple of a destination and a source, and then "
                             f"size and offsets, not {describe(copy)}") from None
-        source, start, size = to_range(source, start, size, stream, "source")
-        destination, to, size = to_range(destination, to, size, stream, "destination")
+        if not (type(size) is type(to) is type(start) is int and isinstance(source, Gpu.Memory)
+                and isinstance(destination, Gpu.Memory)):
+            source, start, size = to_range(source, start, size, stream, "source")
+            destination, to, size = to_range(destination, to, size, stream, "destination")
         if destination is not None and source is not None:
             ranges += (number(destination), to, number(source), start, size)
     return memories, ranges
@@ -63,11 +66,10 @@ def _to_rows(array, rows):
 def _copy_rows(target, source, pairs, stream):
     """Copies rows, from pairs of a row of the target and one of the source."""
     size = target.nbytes // len(target)
-    ranges = []
-    for row, other in pairs:
-        to = target.offset + row * target.strides[0]
-        start = source.offset + other * source.strides[0]
-        ranges += (0, to, 1, start, size)
+    to, to_step = target.offset, target.strides[0]
+    start, step = source.offset, source.strides[0]
+    ranges = [number for row, other in pairs
+              for number in (0, to + row * to_step, 1, start + other * step, size)]
     Gpu.Stream.copy_batch(stream, [target.memory, source.memory], ranges)
 
 
