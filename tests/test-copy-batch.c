@@ -428,6 +428,58 @@ batch_slices (TestFixture *fixture)
     g_object_unref (memories[i]);
 }
 
+/* --- threads -------------------------------------------------------------------------------- */
+
+#define N_THREADS 4
+
+static gpointer
+run_batches (gpointer data)
+{
+  TestFixture *fixture = data;
+  g_autofree guint64 *ranges = g_new (guint64, 5 * N_ROWS);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) source = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) target = test_buffer (fixture, SIZE);
+  GpuMemory *memories[] = { GPU_MEMORY (target), GPU_MEMORY (source) };
+
+  for (guint64 i = 0; i < N_ROWS; i++)
+    memcpy (ranges + 5 * i, ((guint64[]) { 0, i * ROW, 1, (N_ROWS - 1 - i) * ROW, ROW }),
+            5 * sizeof *ranges);
+
+  for (guint round = 0; round < 10; round++)
+    {
+      guint8 *numbers = g_malloc (SIZE);
+      g_autoptr (GBytes) bytes = g_bytes_new_take (numbers, SIZE);
+      g_autoptr (GBytes) back = NULL;
+      const guint8 *rows;
+
+      for (guint i = 0; i < SIZE; i++)
+        numbers[i] = (guint8) ((i / ROW + round) * 37 + GPOINTER_TO_SIZE (stream) / 64 + i);
+      test_assert_ok (gpu_stream_write (stream, memories[1], 0, bytes, &error), error);
+      test_assert_ok (gpu_stream_copy_batch (stream, memories, 2, ranges, 5 * N_ROWS, &error),
+                      error);
+      back = gpu_buffer_read_bytes (target, stream, 0, SIZE, NULL, &error);
+      g_assert_no_error (error);
+      rows = g_bytes_get_data (back, NULL);
+      for (guint i = 0; i < N_ROWS; i++)
+        test_assert_mem (rows + i * ROW, numbers + (N_ROWS - 1 - i) * ROW, ROW);
+    }
+  return NULL;
+}
+
+/* The threads build the kernel of the context at the same time, and then share it. */
+static void
+batch_threads (TestFixture *fixture)
+{
+  GThread *threads[N_THREADS];
+
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("batches", run_batches, fixture);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+}
+
 /* --- failures ------------------------------------------------------------------------------- */
 
 /* A user event fails, for which a batch and a copy behind it wait. Neither runs, and the stream
@@ -696,6 +748,7 @@ main (int   argc,
   test_add ("references", batch_references);
   test_add ("random", batch_random);
   test_add ("slices", batch_slices);
+  test_add ("threads", batch_threads);
   test_add ("behind-failure", batch_behind_failure);
   test_add ("refused", batch_refused);
   test_add ("released", batch_released);
