@@ -777,6 +777,58 @@ region_peers (TestFixture *fixture)
     }
 }
 
+/* --- large regions ---------------------------------------------------------------------------- */
+
+#define LARGE (6 * 1024 * 1024)
+
+/* Regions that are large enough for the kernel of CUDA, with rows and pitches that are multiples of
+ * 16 bytes, and the same regions moved by 4 bytes, which the driver copies. */
+static void
+region_large (TestFixture *fixture)
+{
+  static const struct
+  {
+    GpuExtent extent;
+    gsize     rows[2], slices[2];
+  } cases[] = {
+    { { 4096, 512, 1 }, { 4096, 8192 }, { 4096 * 512, 8192 * 512 } },
+    { { 2064, 600, 1 }, { 4144, 2064 }, { 4144 * 600, 2064 * 600 } },
+    { { 512, 100, 40 }, { 1024, 528 }, { 1024 * 100, 528 * 110 } },
+    { { 160, 7, 1500 }, { 160, 304 }, { 160 * 16, 304 * 7 } }
+  };
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) from = test_buffer (fixture, LARGE);
+  g_autoptr (GpuBuffer) to = test_buffer (fixture, LARGE);
+  g_autoptr (GBytes) source = test_random_bytes (LARGE);
+  g_autoptr (GError) error = NULL;
+  const guint8 *data = g_bytes_get_data (source, NULL);
+  const guint8 zero = 0;
+
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (from), 0, source, &error), error);
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (cases); i++)
+    {
+      const GpuExtent *extent = &cases[i / 2].extent;
+      const gsize *rows = cases[i / 2].rows, *slices = cases[i / 2].slices;
+      GpuLayout layouts[2] = { { .x = 32, .row_pitch = rows[0], .slice_pitch = slices[0] },
+                               { .x = 64 + i % 2 * 4, .row_pitch = rows[1],
+                                 .slice_pitch = slices[1] } };
+      guint8 *model = g_malloc0 (LARGE);
+      g_autoptr (GBytes) expected = g_bytes_new_take (model, LARGE);
+
+      for (gsize z = 0; z < extent->depth; z++)
+        for (gsize y = 0; y < extent->height; y++)
+          memcpy (model + layouts[0].x + z * slices[0] + y * rows[0],
+                  data + layouts[1].x + z * slices[1] + y * rows[1], extent->width);
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (to), 0, LARGE, &zero, 1, &error),
+                      error);
+      test_assert_ok (gpu_stream_copy_region (stream, GPU_MEMORY (to), &layouts[0],
+                                              GPU_MEMORY (from), &layouts[1], extent, &error),
+                      error);
+      test_synchronize (stream);
+      test_assert_content (to, expected);
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -784,6 +836,7 @@ main (int    argc,
   test_init (&argc, &argv);
   test_add ("random", region_random);
   test_add ("peers", region_peers);
+  test_add ("large", region_large);
 
   return test_run ();
 }

@@ -58,6 +58,54 @@ copy_batch (void (*function) (void),
             GSIZE_TO_POINTER (table->copies[i].source), table->copies[i].size);
 }
 
+/* The parameters of the kernel in gpumem/cuda/memory/gpu-cuda-region-kernel.c */
+static void
+copy_region (void (*function) (void),
+             void **arguments)
+{
+  guint64 pitches[6];
+  guint n_units = *(guint *) arguments[6];
+  guint width = *(guint *) arguments[7];
+  guint height = *(guint *) arguments[8];
+
+  (void) function;
+  for (guint i = 0; i < G_N_ELEMENTS (pitches); i++)
+    pitches[i] = *(guint64 *) arguments[i];
+  for (guint i = 0; i < n_units; i += width)
+    memcpy (GSIZE_TO_POINTER (pitches[0] + i / width % height * pitches[2] +
+                              i / width / height * pitches[4]),
+            GSIZE_TO_POINTER (pitches[1] + i / width % height * pitches[3] +
+                              i / width / height * pitches[5]),
+            width * (gsize) 16);
+}
+
+static CUresult
+check_copy_region (const Launch *launch,
+                   Op           *op,
+                   Stream       *stream)
+{
+  const gpointer *arguments = launch->arguments;
+  guint n_units = *(guint *) arguments[6], width = *(guint *) arguments[7];
+  guint height = *(guint *) arguments[8];
+
+  if (n_units == 0 || n_units % (width * height) != 0 ||
+      launch->grid[0] != (n_units + BLOCK_SIZE - 1) / BLOCK_SIZE)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "gpu_copy_region: %u units", n_units);
+  for (guint side = 0; side < 2; side++)
+    {
+      guint64 address = *(guint64 *) arguments[side], row = *(guint64 *) arguments[2 + side];
+      guint64 slice = *(guint64 *) arguments[4 + side];
+      guint64 n_slices = n_units / width / height;
+
+      if ((address | row | slice) % 16 != 0)
+        return misuse (CUDA_ERROR_MISALIGNED_ADDRESS, "gpu_copy_region: units of 16 bytes");
+      TRY (memory_check (op, stream, address,
+                         (n_slices - 1) * slice + (height - 1) * row + width * (guint64) 16,
+                         side == 0, "a region of a kernel"));
+    }
+  return CUDA_SUCCESS;
+}
+
 /* Checks that the blocks of the launch cover each copy exactly once. */
 static CUresult
 check_copy_batch (const Launch *launch,
@@ -95,6 +143,8 @@ builtin_check (const Launch *launch,
 {
   const KernelEntry *entry = launch->function->entry;
 
+  if (entry->run == copy_region)
+    return check_copy_region (launch, op, stream);
   return entry->run == copy_batch ? check_copy_batch (launch, op, stream) : CUDA_SUCCESS;
 }
 
@@ -102,10 +152,13 @@ static const gsize fill_sizes[] = { 8, 8, 4, 4, TABLE_SIZE };
 static const gsize fill_alignments[] = { 8, 8, 4, 4, 16 };
 static const gsize copy_batch_sizes[] = { sizeof (CopyTable) };
 static const gsize copy_batch_alignments[] = { 8 };
+static const gsize copy_region_sizes[] = { 8, 8, 8, 8, 8, 8, 4, 4, 4 };
+static const gsize copy_region_alignments[] = { 8, 8, 8, 8, 8, 8, 4, 4, 4 };
 
 static const KernelEntry builtins[] = {
   { NULL, fill, "gpu_fill", fill_sizes, fill_alignments, 5, 0 },
   { NULL, copy_batch, "gpu_copy_batch", copy_batch_sizes, copy_batch_alignments, 1, 0 },
+  { NULL, copy_region, "gpu_copy_region", copy_region_sizes, copy_region_alignments, 9, 0 },
 };
 
 gconstpointer

@@ -42,6 +42,7 @@ typedef enum
 {
   GPU_CUDA_BUILTIN_FILL,
   GPU_CUDA_BUILTIN_COPY_BATCH,
+  GPU_CUDA_BUILTIN_COPY_REGION,
   GPU_CUDA_N_BUILTINS
 } GpuCudaBuiltin;
 
@@ -490,12 +491,33 @@ gboolean    _gpu_cuda_load_builtins (GpuCudaContext  *context,
                                     GError          **error);
 extern const char _gpu_cuda_fill_text[];
 extern const char _gpu_cuda_copy_batch_text[];
+extern const char _gpu_cuda_region_text[];
 
 static inline gboolean
 _gpu_cuda_has_builtins (GpuCudaContext *context)
 {
   return g_atomic_pointer_get (&context->builtin_module) != NULL;
 }
+
+/* gpu-cuda-region-kernel.c. A region within the memory of one device; sizes in bytes */
+typedef struct
+{
+  CUdeviceptr destination;
+  CUdeviceptr source;
+  gsize       to_row;               /* pitches */
+  gsize       from_row;
+  gsize       to_slice;
+  gsize       from_slice;
+  gsize       width;
+  gsize       height;
+  gsize       depth;
+} GpuCudaRegionLaunch;
+
+/* Returns whether the kernel is faster than the driver, and can copy the region. */
+gboolean    _gpu_cuda_region_fits_kernel (GpuCudaStream *stream,
+                                    const GpuCudaRegionLaunch *region);
+CUresult    _gpu_cuda_launch_region (GpuCudaStream       *stream,
+                                    const GpuCudaRegionLaunch *region);
 
 /* gpu-cuda-fill.c */
 #define GPU_CUDA_PATTERN_MAX 1024

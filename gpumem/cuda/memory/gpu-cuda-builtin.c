@@ -23,7 +23,8 @@ find_functions (CUmodule     module,
 {
   static const char *const names[GPU_CUDA_N_BUILTINS] = {
     [GPU_CUDA_BUILTIN_FILL] = "gpu_fill",
-    [GPU_CUDA_BUILTIN_COPY_BATCH] = "gpu_copy_batch"
+    [GPU_CUDA_BUILTIN_COPY_BATCH] = "gpu_copy_batch",
+    [GPU_CUDA_BUILTIN_COPY_REGION] = "gpu_copy_region"
   };
 
   for (guint i = 0; i < GPU_CUDA_N_BUILTINS; i++)
@@ -49,7 +50,8 @@ _gpu_cuda_load_builtins (GpuCudaContext  *context,
   if (_gpu_cuda_has_builtins (context))
     return TRUE;
 
-  text = g_strconcat (header, _gpu_cuda_fill_text, _gpu_cuda_copy_batch_text, NULL);
+  text = g_strconcat (header, _gpu_cuda_fill_text, _gpu_cuda_copy_batch_text,
+                      _gpu_cuda_region_text, NULL);
   code = _gpu_cuda.cuModuleLoadDataEx (&module, text, 0, NULL, NULL);
   if (_gpu_cuda_trim_pools (context, code))
     code = _gpu_cuda.cuModuleLoadDataEx (&module, text, 0, NULL, NULL);

@@ -290,6 +290,30 @@ flatten (RegionOp *op,
   op->depth = 1;
 }
 
+/* Tries the kernel. Sets @code to the result of the launch. Returns FALSE if the driver must
+ * copy. */
+static gboolean
+launch_kernel (RegionOp   *op,
+               const Side *to,
+               const Side *from,
+               CUresult   *code)
+{
+  const GpuCudaRegionLaunch region = { to->address, from->address, to->row_pitch, from->row_pitch,
+                                       to->slice_pitch, from->slice_pitch, op->width, op->height,
+                                       op->depth };
+
+  if (to->type != CU_MEMORYTYPE_DEVICE || from->type != CU_MEMORYTYPE_DEVICE
+      || op->to_context != NULL || op->native == NULL
+      || !_gpu_cuda_region_fits_kernel (op->native, &region))
+    return FALSE;
+
+  op->function = "cuLaunchKernel";
+  *code = _gpu_cuda_launch_region (op->native, &region);
+  op->n_pieces += *code == CUDA_SUCCESS;
+
+  return TRUE;
+}
+
 static CUresult
 copy_linear (RegionOp *op,
              Side      to,
@@ -298,6 +322,9 @@ copy_linear (RegionOp *op,
   CUresult code = CUDA_SUCCESS;
 
   flatten (op, &to, &from);
+
+  if (launch_kernel (op, &to, &from, &code))
+    return code;
 
   if (op->depth > 1 && !op->by_rows && has_slices (op, &to) && has_slices (op, &from))
     return copy_3d (op, &to, &from, op->height, op->depth);
