@@ -198,6 +198,7 @@ with tempfile.TemporaryDirectory() as folder:
     setup(version=version(),
           package_dir={"": "bindings/python"},
           packages=["gi.overrides", "gpumem"],
+          package_data={"gpumem": ["py.typed"]},
           py_modules=["gpumem_pytest"],
           ext_modules=([] if "sdist" in sys.argv or "egg_info" in sys.argv
                        else [fast_module(folder), allocators_module()]),

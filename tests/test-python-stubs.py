@@ -6,6 +6,7 @@ the installed stubs are used."""
 import ast
 import functools
 import glob
+import importlib.util
 import os
 import re
 import shutil
@@ -375,6 +376,41 @@ def plain_generic():
         for number, (line, word) in enumerate(WRONG, plain.count("\n") + 1):
             found = [text for text in output.splitlines() if f"program.py:{number}: error" in text]
             assert found and word.lower() in found[0].lower(), f"{line}: {output}"
+
+
+# Wrong calls of gpumem.mpi
+MPI = """import gi
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu
+from mpi4py import MPI
+from gpumem import mpi
+world, array = MPI.COMM_WORLD, Gpu.Array(Gpu.Context(), 3, "float32")
+reveal_type(mpi.isend(world, array, 1).test())
+with mpi.mapped(array[1:], Gpu.MapFlags.READ, direct=True) as data:
+    mpi.recv(world, None)
+mpi.send(world, b"text", 1)
+mpi.recv(array, world)
+"""
+
+
+def plain_mpi():
+    """mypy knows the types of gpumem.mpi."""
+    if importlib.util.find_spec("mpi4py") is None:
+        raise Skip("mpi4py is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        checker = Checker(folder)
+        package = importlib.util.find_spec("gpumem").submodule_search_locations
+        for path in glob.glob(os.path.join(glob.escape(package[0]), "*.py")):
+            os.makedirs(f"{folder}/gpumem", exist_ok=True)
+            shutil.copy(path, f"{folder}/gpumem")
+        os.mkdir(f"{folder}/gi/overrides")
+        for name, text in (("__init__", ""), ("_gpumem_checks", ANYTHING)):
+            with open(f"{folder}/gi/overrides/{name}.pyi", "w", encoding="utf-8") as file:
+                file.write(text)
+        status, output = checker.check_text(MPI)
+        lines = [int(line) for line in re.findall(r"program.py:(\d+): error", output)]
+        equal((status, set(lines), 'type is "bool"' in output.replace("builtins.", "")),
+              (1, {10, 11}, True), output)
 
 
 if __name__ == "__main__":
