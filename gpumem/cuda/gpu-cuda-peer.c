@@ -362,18 +362,11 @@ static PairFlags
 decide_locked (GpuCudaContext *context,
                GpuCudaContext *peer)
 {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  gboolean has_captures = _gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL);
+  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   g_autoptr (GError) error = NULL;
-  CUresult code;
+  CUresult code = change_access_locked (context, peer, TRUE, PAIR_OPEN, &error);
 
-  if (has_captures)
-    _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
-
-  code = change_access_locked (context, peer, TRUE, PAIR_OPEN, &error);
-
-  if (has_captures)
-    _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
+  _gpu_cuda_set_capture_mode (mode);
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "access of %s to memory of %s for copies: %s",
                     context->base.devices[0]->id, peer->base.devices[0]->id,

@@ -491,12 +491,7 @@ stream_retain_in_capture (GpuNativeStream  *native,
 static guint
 stream_set_capture_rule (guint rule)
 {
-  CUstreamCaptureMode mode = rule;
-
-  if (_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL))
-    _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
-
-  return mode;
+  return _gpu_cuda_set_capture_mode (rule);
 }
 
 const GpuStreamOps _gpu_cuda_stream_ops =

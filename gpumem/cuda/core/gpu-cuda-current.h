@@ -52,4 +52,15 @@ gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
 
+/* Sets the mode by which the driver refuses calls of this thread while any stream is capturing.
+ * Returns the previous mode. */
+static inline CUstreamCaptureMode
+_gpu_cuda_set_capture_mode (CUstreamCaptureMode mode)
+{
+  if (_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL))
+    _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
+
+  return mode;
+}
+
 G_END_DECLS

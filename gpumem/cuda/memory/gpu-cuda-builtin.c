@@ -35,28 +35,39 @@ find_functions (CUmodule     module,
   return TRUE;
 }
 
-/* Holds no lock while it calls the driver. If two threads load the kernels at the same time, one of
- * the modules is unloaded. */
+/* Relaxes the capture mode of the thread: otherwise, the call may invalidate a capture of the
+ * program. */
+static CUresult
+load_module (GpuCudaContext *context,
+             CUmodule       *module)
+{
+  g_autofree char *text = g_strconcat (header, _gpu_cuda_fill_text, _gpu_cuda_copy_batch_text,
+                                       _gpu_cuda_region_text, NULL);
+  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
+  CUresult code = _gpu_cuda.cuModuleLoadDataEx (module, text, 0, NULL, NULL);
+
+  if (_gpu_cuda_trim_pools (context, code))
+    code = _gpu_cuda.cuModuleLoadDataEx (module, text, 0, NULL, NULL);
+
+  _gpu_cuda_set_capture_mode (mode);
+
+  return code;
+}
+
+/* Holds no lock of the context while it calls the driver. If two threads load the kernels at the
+ * same time, one of the modules is unloaded. */
 gboolean
 _gpu_cuda_load_builtins (GpuCudaContext  *context,
                          GError         **error)
 {
-  g_autofree char *text = NULL;
   CUfunction functions[GPU_CUDA_N_BUILTINS] = { NULL, };
   CUmodule module = NULL;
   gboolean success;
-  CUresult code;
 
   if (_gpu_cuda_has_builtins (context))
     return TRUE;
 
-  text = g_strconcat (header, _gpu_cuda_fill_text, _gpu_cuda_copy_batch_text,
-                      _gpu_cuda_region_text, NULL);
-  code = _gpu_cuda.cuModuleLoadDataEx (&module, text, 0, NULL, NULL);
-  if (_gpu_cuda_trim_pools (context, code))
-    code = _gpu_cuda.cuModuleLoadDataEx (&module, text, 0, NULL, NULL);
-
-  if (!_gpu_cuda_check (code, "cuModuleLoadDataEx", error))
+  if (!_gpu_cuda_check (load_module (context, &module), "cuModuleLoadDataEx", error))
     return FALSE;
 
   success = find_functions (module, functions, error);
