@@ -29,6 +29,7 @@ typedef struct
   gboolean      rows_are_layers;
   gboolean      slices_are_layers;
   gboolean      is_chunked;         /* GpuCudaBuffer.is_chunked */
+  gboolean      is_managed;         /* GpuCudaBuffer.is_managed */
 } Side;
 
 typedef struct
@@ -91,7 +92,8 @@ get_side (const GpuRegionSide *side)
   return (Side) { .type = side->memory->host != NULL ? CU_MEMORYTYPE_UNIFIED
                                                      : CU_MEMORYTYPE_DEVICE,
                   .address = buffer->address + side->offset, .row_pitch = side->row_pitch,
-                  .slice_pitch = side->slice_pitch, .is_chunked = buffer->is_chunked };
+                  .slice_pitch = side->slice_pitch, .is_chunked = buffer->is_chunked,
+                  .is_managed = buffer->is_managed };
 }
 
 static Side
@@ -290,8 +292,8 @@ flatten (RegionOp *op,
   op->depth = 1;
 }
 
-/* Tries the kernel. Sets @code to the result of the launch. Returns FALSE if the driver must
- * copy. */
+/* Tries the kernel. Sets @code to the result of the launch. Returns FALSE if the driver must copy,
+ * which includes managed memory: it may be attached to another stream. */
 static gboolean
 launch_kernel (RegionOp   *op,
                const Side *to,
@@ -303,7 +305,7 @@ launch_kernel (RegionOp   *op,
                                        op->depth };
 
   if (to->type != CU_MEMORYTYPE_DEVICE || from->type != CU_MEMORYTYPE_DEVICE
-      || op->to_context != NULL || op->native == NULL
+      || to->is_managed || from->is_managed || op->to_context != NULL || op->native == NULL
       || !_gpu_cuda_region_fits_kernel (op->native, &region))
     return FALSE;
 
