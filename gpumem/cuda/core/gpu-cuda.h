@@ -513,7 +513,7 @@ typedef struct
   gsize       depth;
 } GpuCudaRegionLaunch;
 
-/* Returns whether the kernel is faster than the driver, and can copy the region. */
+/* Returns whether the kernel can copy the region, and the region is large enough for it. */
 gboolean    _gpu_cuda_region_fits_kernel (GpuCudaStream *stream,
                                     const GpuCudaRegionLaunch *region);
 CUresult    _gpu_cuda_launch_region (GpuCudaStream       *stream,

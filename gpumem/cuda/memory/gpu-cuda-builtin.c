@@ -4,8 +4,9 @@
  * compute capability 5.0.
  *
  * While the driver loads a module, it waits for all pending work of the context. That work may wait
- * for the caller, for example for a user event. So new contexts load the kernels at once, and
- * contexts in use load them before the first operation that needs them.
+ * for the caller, for example for a user event. So new contexts load the kernels at once. In a
+ * context that other code uses, the first batch loads them before it takes locks, and the first
+ * fill that needs them loads them with the locks of its stream.
  */
 #include "config.h"
 

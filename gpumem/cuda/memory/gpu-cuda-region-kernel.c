@@ -5,7 +5,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
-/* The size of a region in bytes from which on the kernel is used. */
+/* The size of a region in bytes from which on the kernel is used. Not measured. */
 #define MIN_SIZE ((gsize) 1024 * 1024)
 
 #define UNIT_SIZE  16

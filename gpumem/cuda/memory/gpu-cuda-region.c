@@ -435,8 +435,8 @@ copy_sides (RegionOp   *op,
  * wrong layers. Between an array and memory of the host in several chunks, it may refuse copies. */
 static CUresult
 copy_through_scratch (RegionOp   *op,
-                    const Side *to,
-                    const Side *from)
+                      const Side *to,
+                      const Side *from)
 {
   Side between = { .type = CU_MEMORYTYPE_DEVICE, .row_pitch = op->width,
                    .slice_pitch = op->width * op->height };

@@ -113,7 +113,6 @@ virtual_reserve (GpuNativeContext  *native,
 
   buffer = _gpu_cuda_buffer_new (range->address, size, GPU_CUDA_MEMORY_RESERVED);
   buffer->shared = range;
-
   buffer->is_chunked = is_host;
 
   if (is_host)
