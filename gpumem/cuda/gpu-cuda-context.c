@@ -99,11 +99,12 @@ context_free (GpuNativeContext *native)
   GpuCudaContext *context = (GpuCudaContext *) native;
 
   clear (context);
-  _gpu_cuda_forget_peers (context);
 
-  /* In a forked process, the contexts belong to the parent. */
+  /* In a forked process, the contexts belong to the parent, and a lock that another thread held
+   * during the fork stays locked. */
   if (_gpu_backend_check_process (NULL))
     {
+      _gpu_cuda_forget_peers (context);
       if (context->kind == GPU_CUDA_CONTEXT_PRIMARY)
         report_free (context, _gpu_cuda.cuDevicePrimaryCtxRelease (context->device->device),
                      "cuDevicePrimaryCtxRelease");
