@@ -84,7 +84,8 @@ reserve (GpuCudaContext  *context,
     return range;
 
   _gpu_cuda_range_free (context, range);
-  if (!_gpu_error_is_out_of_memory (failure))
+  if (!_gpu_error_is_out_of_memory (failure)
+      && !g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
     failure->code = GPU_ERROR_NOT_SUPPORTED;
   g_propagate_error (error, failure);
 
