@@ -295,14 +295,14 @@ for_remarks (const GpumemPeers *peers,
       for (guint j = 0; j < part->figures->len; j++)
         {
           const GpumemFigure *figure = g_ptr_array_index (part->figures, j);
-          g_autofree char *line = g_strdup_printf ("WRONG: %s, %s, %s: %s",
-                                                   gpu_device_get_id (part->device),
-                                                   figure->path->name,
-                                                   gpumem_direction_get_name (figure->direction),
-                                                   figure->wrong);
+          g_autofree char *line = NULL;
 
-          if (figure->wrong != NULL)
-            func (data, line);
+          if (figure->wrong == NULL)
+            continue;
+          line = g_strdup_printf ("WRONG: %s, %s, %s: %s", gpu_device_get_id (part->device),
+                                  figure->path->name,
+                                  gpumem_direction_get_name (figure->direction), figure->wrong);
+          func (data, line);
         }
     }
 }
