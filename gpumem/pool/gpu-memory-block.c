@@ -437,9 +437,10 @@ get_key (GpuMemoryPool  *pool,
  * and #GpuContext::memory-pressure.
  *
  * Returns: (transfer full) (nullable): the block; %NULL with no error for a @size of 0; or %NULL
- *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_OUT_OF_HOST_MEMORY if the pool has page-locked
- *   memory, %GPU_ERROR_NOT_SUPPORTED if memory of the pool has no addresses,
- *   %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context, or the driver's error
+ *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also at the limit of a pool of page-locked memory,
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY if the host has too little memory, %GPU_ERROR_NOT_SUPPORTED if
+ *   memory of the pool has no addresses, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another
+ *   context, or the driver's error
  *
  * Since: 0.1
  */
@@ -805,9 +806,9 @@ alloc_memory (GpuMemoryPool  *pool,
  * and #GpuContext::memory-pressure. Blocks in the same cases as gpu_memory_pool_alloc_block().
  *
  * Returns: (transfer full) (nullable): the buffer; %NULL with no error for a @size of 0; or %NULL
- *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_OUT_OF_HOST_MEMORY if the pool has page-locked
- *   memory, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context, or the driver's
- *   error
+ *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also at the limit of a pool of page-locked memory,
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY if the host has too little memory, %GPU_ERROR_INVALID_ARGUMENT if
+ *   @stream belongs to another context, or the driver's error
  *
  * Since: 0.1
  */
