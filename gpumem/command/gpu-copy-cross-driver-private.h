@@ -12,7 +12,8 @@ gboolean _gpu_timeline_is_cross_driver (GpuTimeline  *timeline,
                                         GpuMemory    *destination,
                                         GpuMemory    *source);
 /* Returns whether a copy between memory of two contexts should go through page-locked memory.
- * Otherwise, the devices copy directly, and this function has enabled the access that they need. */
+ * Otherwise, the driver copies. If the devices can copy directly, this function has enabled the
+ * access that they need. Caller holds no locks. */
 gboolean _gpu_timeline_copies_through_host (GpuTimeline *timeline,
                                         GpuMemory    *destination,
                                         GpuMemory    *source,

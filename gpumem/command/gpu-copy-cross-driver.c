@@ -12,9 +12,9 @@
 /* The chunk size of a copy that the calling thread performs itself, in bytes. */
 #define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
 
-/* Copies of at most this size between devices without access to each other's memory are left to the
- * driver, in bytes: the threads that drive a larger copy cost more than the copy. */
-#define GPU_PEER_STAGING_SIZE_MIN (64 * 1024)
+/* The driver does copies of at most this size between devices without access to each other's
+ * memory, in bytes: the threads that drive a copy through the host cost more than such a copy. */
+#define MAX_DRIVER_COPY ((gsize) 64 * 1024)
 
 /* Data of a copy for explain() and end_drive(). */
 typedef struct
@@ -88,7 +88,7 @@ _gpu_timeline_copies_through_host (GpuTimeline *timeline,
 
   /* The driver copies through memory of its own. Small copies are faster that way, only the
    * driver's copies can be captured, and flags may deny the access of the host. */
-  return size > GPU_PEER_STAGING_SIZE_MIN
+  return size > MAX_DRIVER_COPY
          && _gpu_memory_check_host (source, "gpu_stream_copy", FALSE, NULL)
          && _gpu_memory_check_host (destination, "gpu_stream_copy", TRUE, NULL)
          && !is_captured (timeline);
