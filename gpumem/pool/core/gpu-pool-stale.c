@@ -9,19 +9,26 @@
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-GpuPoolStale *
-_gpu_pool_find_stale (GpuPoolGrowth *growth,
-                      gpointer       handle)
+static GpuPoolStale *
+find_handle (const GArray *list,
+             gpointer      handle)
 {
-  for (guint i = 0; i < growth->stale->len; i++)
+  for (guint i = 0; i < list->len; i++)
     {
-      GpuPoolStale *stale = &g_array_index (growth->stale, GpuPoolStale, i);
+      GpuPoolStale *stale = &g_array_index (list, GpuPoolStale, i);
 
       if (stale->chunk.handle == handle)
         return stale;
     }
 
   return NULL;
+}
+
+GpuPoolStale *
+_gpu_pool_find_stale (GpuPoolGrowth *growth,
+                      gpointer       handle)
+{
+  return find_handle (growth->stale, handle);
 }
 
 void
@@ -48,28 +55,11 @@ _gpu_pool_keep_stale (GpuPoolGrowth *growth,
 
 /* --- destroying chunks ------------------------------------------------------------------ */
 
-static GpuPoolStale *
-find_mapping (GpuPool  *pool,
-              gpointer  handle)
-{
-  const GArray *list = pool->chunks->stale;
-
-  for (guint i = 0; i < list->len; i++)
-    {
-      GpuPoolStale *stale = &g_array_index (list, GpuPoolStale, i);
-
-      if (stale->chunk.handle == handle)
-        return stale;
-    }
-
-  return NULL;
-}
-
 void
 _gpu_pool_drop_chunk (GpuPool            *pool,
                       const GpuPoolChunk *chunk)
 {
-  GpuPoolStale *stale = find_mapping (pool, chunk->handle);
+  GpuPoolStale *stale = find_handle (pool->chunks->stale, chunk->handle);
 
   if (stale != NULL)
     {
