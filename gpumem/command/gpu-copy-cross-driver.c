@@ -5,6 +5,7 @@
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/staging/gpu-transfer-cross-driver.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
@@ -53,19 +54,6 @@ _gpu_timeline_is_cross_driver (GpuTimeline *timeline,
          && (to->backend != from->backend || to->backend->buffer->copy_peer == NULL);
 }
 
-static gboolean
-is_captured (GpuTimeline *timeline)
-{
-  const GpuStreamOps *ops = timeline->context->backend->stream;
-  guint64 id;
-  guint64 capture = 0;
-
-  if (ops->get_state != NULL)
-    ops->get_state (timeline->stream, &id, &capture);
-
-  return capture != 0;
-}
-
 gboolean
 _gpu_timeline_copies_through_host (GpuTimeline *timeline,
                                    GpuMemory   *destination,
@@ -91,7 +79,7 @@ _gpu_timeline_copies_through_host (GpuTimeline *timeline,
   return size > MAX_DRIVER_COPY
          && _gpu_memory_check_host (source, "gpu_stream_copy", FALSE, NULL)
          && _gpu_memory_check_host (destination, "gpu_stream_copy", TRUE, NULL)
-         && !is_captured (timeline);
+         && !_gpu_timeline_is_capturing (timeline);
 }
 
 /* --- the partner of a stream ------------------------------------------------------------------ */

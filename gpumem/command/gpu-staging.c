@@ -44,15 +44,14 @@
  * All functions may be called from any thread.
  */
 
-static gboolean
-is_capturing (GpuTimeline *timeline)
+gboolean
+_gpu_timeline_is_capturing (GpuTimeline *timeline)
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
   guint64 id = 0;
   guint64 capture = 0;
 
-  /* Only the program can begin a capture, with the handle of the driver's stream. */
-  if (ops->get_state == NULL || !g_atomic_int_get (&timeline->is_open))
+  if (ops->get_state == NULL)
     return FALSE;
 
   _gpu_timeline_lock (timeline);
@@ -61,6 +60,13 @@ is_capturing (GpuTimeline *timeline)
   _gpu_timeline_unlock (timeline);
 
   return capture != 0;
+}
+
+/* Only the program can begin a capture, with the handle of the driver's stream. */
+static gboolean
+is_capturing (GpuTimeline *timeline)
+{
+  return g_atomic_int_get (&timeline->is_open) && _gpu_timeline_is_capturing (timeline);
 }
 
 gboolean
