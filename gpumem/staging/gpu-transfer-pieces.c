@@ -366,8 +366,10 @@ _gpu_transfer_pieces_cancel (GpuTransferPieces *pieces,
 
   if (!pieces->stopped && pieces->n_done < pieces->n_chunks && pieces->copy.file != NULL)
     {
-      cancel_locked (pieces, pieces->copy.position + pieces->chunk * pieces->copy.chunk_size
-                             + pieces->piece * pieces->piece_size);
+      gsize begun = pieces->chunk * pieces->copy.chunk_size + pieces->piece * pieces->piece_size;
+
+      /* The last chunk may be shorter than the others. */
+      cancel_locked (pieces, pieces->copy.position + MIN (begun, pieces->copy.size));
       g_cond_broadcast (&pieces->cond);
     }
 
