@@ -161,7 +161,8 @@ def _dump_cuda(array):
     header, sent = _pack(array)
     if sent.size == 0:
         return header, []
-    if not sent.flags.c_contiguous or sent.memory.spilled:
+    is_spilled = isinstance(sent.memory, Gpu.Buffer) and sent.memory.spilled
+    if not sent.flags.c_contiguous or is_spilled:
         with restored(sent.memory):
             sent = sent.copy(order="C")
     frame = Gpu.Array.for_memory(sent.memory, sent.nbytes, "uint8", sent.offset)
