@@ -106,7 +106,8 @@ class Request:
             self._is_active = False
             raise
         if not self._is_active and self._receives and not status.Is_cancelled():
-            self._place.store(status.Get_count(MPI.BYTE))
+            # Get_count() of mpi4py 3 has 32 bits
+            self._place.store(status.Get_elements(MPI.BYTE))
         if not self._is_active and not self._is_persistent:
             self._place = None
         return not self._is_active
