@@ -17,9 +17,11 @@ _allocators: list = []                  # of page-locked memory, one for each co
 
 
 def _alloc_host(context, size):
-    if not any(one.context is context for one in _allocators):
-        _allocators.append(Gpu.HostAllocator(context))
-    return next(one for one in _allocators if one.context is context).alloc(size)
+    allocator = next((one for one in _allocators if one.context is context), None)
+    if allocator is None:
+        allocator = Gpu.HostAllocator(context)
+        _allocators.append(allocator)
+    return allocator.alloc(size)
 
 
 def trim():
