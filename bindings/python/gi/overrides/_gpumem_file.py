@@ -258,7 +258,7 @@ class StreamFileMethods:
         """Copies size bytes of memory, from offset on, by default all, to a position of a file, in
         the order of the stream, and returns their number at once. Errors are as in read_file(). A
         path names a file that is created or replaced. If the file is longer than its new contents,
-        the call itself cuts it: earlier work of the stream must not read the rest. Pass
+        the call itself cuts it: earlier work of the stream must not read or write the rest. Pass
         Gpu.File(path, "r+") to change a part of a file."""
         source, offset, size = to_range(source, offset, size, self, "source")
         position = to_size(position, "position")
