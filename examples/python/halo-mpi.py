@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """halo-mpi: processes of MPI blur a picture that is larger than a device, each with a device.
 
-    mpiexec -n 4 ./halo-mpi.py --width 16384 --rows 65536 --steps 256 --depth 32
+    mpiexec -n 4 python3 -m mpi4py halo-mpi.py --width 16384 --rows 65536 --steps 256 --depth 32
 
 Processes of one machine take different devices of the default back end. MPI gets the memory of the
 device if it is CUDA-aware, and else page-locked memory. See halo.py."""
