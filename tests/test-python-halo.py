@@ -14,6 +14,7 @@ from python_util import Gpu, Skip, equal, main, need, need_numpy
 TIMEOUT = 240                                   # seconds for one program
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",   # of Open MPI 5
                # Containers may forbid that a process reads the memory of another process
                "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                "OMPI_MCA_plm_rsh_agent": "true"}
