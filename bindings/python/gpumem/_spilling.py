@@ -24,9 +24,11 @@ def restored(memory):
         spilled = isinstance(memory, Gpu.Buffer) and memory.spilled
         if spilled:
             memory.unspill()
-        yield
-        if spilled:
-            memory.spill()              # waits for the work
+        try:
+            yield
+        finally:
+            if spilled:
+                memory.spill()          # waits for the work
 
 
 def _map(function, value):
