@@ -446,9 +446,10 @@ check (GpuMemory  *memory,
  * OpenCL devices that use the memory of the host, the thread maps its part instead, and passes that
  * memory to the connection (OpenCL: clEnqueueMapBuffer). The copies and mappings are operations of
  * @stream after the work that is submitted to it before the call. Until the callback, do not use
- * the connections or change the range; if the range is received, do not read it. The connections
- * stay open, and a connection may only occur once. Holds references to @memory and to the
- * connections.
+ * the connections or change the range; if the range is received, do not read it. While a part is
+ * mapped, work that may write it fails with %GPU_ERROR_BUSY, such as a kernel that gets the whole
+ * memory as an argument. The connections stay open, and a connection may only occur once. Holds
+ * references to @memory and to the connections.
  *
  * The first failure ends the whole transfer: the connections are then at unknown positions and
  * should be closed. The error names the connection and the offset in @memory of the first byte that
