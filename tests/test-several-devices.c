@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "cuda-driver/cuda-driver.h"
+#include "test-pool-util.h"
 #include "test-util.h"
 
 #define MIN_PLACES 3
@@ -363,7 +364,9 @@ random_operations (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
 
       world.pools[i] = gpu_memory_pool_new (world.group.places[i].context,
-                                            GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_FLAGS_NONE,
+                                            GPU_MEMORY_POOL_AUTOMATIC,
+                                            g_test_rand_int_range (0, 2) == 0
+                                            ? GPU_MEMORY_FLAGS_NONE : GPU_MEMORY_FLAGS_ALLOC_HOST,
                                             &error);
       g_assert_no_error (error);
     }
@@ -382,6 +385,32 @@ random_operations (TestFixture *fixture)
     g_clear_object (&world.pools[i]);
   group_clear (&world.group);
   g_mutex_clear (&world.lock);
+}
+
+/* Pools map page-locked memory only for their device, the host, and devices with access. */
+static void
+copy_pool_of_host (TestFixture *here, TestFixture *there)
+{
+  static const gsize sizes[] = { SIZE, LARGE };
+  g_autoptr (GpuMemoryPool) pool = test_pool_of_host (there);
+
+  for (gsize i = 0; pool != NULL && i < G_N_ELEMENTS (sizes); i++)
+    {
+      g_autoptr (GBytes) bytes = test_random_bytes (sizes[i]);
+      g_autoptr (GpuBuffer) from = test_buffer_from (here, bytes);
+      g_autoptr (GpuBuffer) on_host = test_pool_take (pool, sizes[i], there->stream);
+      g_autoptr (GpuBuffer) to = test_buffer (here, sizes[i]);
+
+      copy (here->stream, on_host, 0, from, 0, sizes[i]);
+      copy (here->stream, to, 0, on_host, 0, sizes[i]);
+      test_assert_content (to, bytes);
+    }
+}
+
+static void
+pools_of_host (TestFixture *fixture)
+{
+  for_pairs (fixture, copy_pool_of_host);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -949,6 +978,7 @@ static const struct
 tests[] =
 {
   { TEST_ENTRY (random_operations), always },
+  { TEST_ENTRY (pools_of_host), maps_chunks },
   { TEST_ENTRY (events), has_kernels },
   { TEST_ENTRY (failure), has_user_events },
   { TEST_ENTRY (dropped), has_kernels },

@@ -54,6 +54,14 @@ _gpu_timeline_is_cross_driver (GpuTimeline *timeline,
          && (to->backend != from->backend || to->backend->buffer->copy_peer == NULL);
 }
 
+/* Returns whether the devices of all contexts can access the memory. Pools map page-locked memory
+ * only for devices with access to their own device. */
+static gboolean
+is_mapped_everywhere (GpuMemory *memory)
+{
+  return memory->has_host_data && memory->storage->root->suballocation == NULL;
+}
+
 gboolean
 _gpu_timeline_copies_through_host (GpuTimeline *timeline,
                                    GpuMemory   *destination,
@@ -70,13 +78,13 @@ _gpu_timeline_copies_through_host (GpuTimeline *timeline,
 
   if ((to != context && from != context) || other->backend != context->backend
       || context->backend->context->reach_peer == NULL
-      || source->has_host_data || destination->has_host_data
+      || is_mapped_everywhere (source) || is_mapped_everywhere (destination)
       || context->backend->context->reach_peer (context, other))
     return FALSE;
 
   /* The driver copies through memory of its own. Small copies are faster that way, only the
    * driver's copies can be captured, and flags may deny the access of the host. */
-  return size > MAX_DRIVER_COPY
+  return (size > MAX_DRIVER_COPY || source->has_host_data || destination->has_host_data)
          && _gpu_memory_check_host (source, "gpu_stream_copy", FALSE, NULL)
          && _gpu_memory_check_host (destination, "gpu_stream_copy", TRUE, NULL)
          && !_gpu_timeline_is_capturing (timeline);

@@ -150,6 +150,11 @@ check_side (const Copy *copy,
     return misuse (CUDA_ERROR_INVALID_VALUE, "%s 0x%" G_GINT64_MODIFIER
                    "x is said to be of the host and is %s", what, side->address,
                    memory_kinds[memory->kind]);
+  if (memory != NULL && memory->kind == MEMORY_MAPPED && virtual_is_host (memory)
+      && !virtual_reaches (memory, stream->object.context->device))
+    return misuse (CUDA_ERROR_INVALID_VALUE, "%s 0x%" G_GINT64_MODIFIER
+                   "x is not mapped for device %u", what, side->address,
+                   stream->object.context->device->ordinal);
   return memory_check (op, stream, side->address, get_span (copy, side), writes, what);
 }
 
