@@ -63,19 +63,19 @@ class Place:
             return Gpu.Array.empty(context, shape, dtype, stream=self.stream)
         return Gpu.Array.for_memory(_alloc_host(context, self.size), shape, dtype)
 
-    def load(self):
-        """Copies the elements to the place if it is a copy, and returns get_data()."""
+    def load(self, as_bytes=True):
+        """Copies the elements to the place if it is a copy, and returns get_data(as_bytes)."""
         if self.copy is not self.array:
             self.copy.write(self.array, self.stream)
-        return self.get_data()
+        return self.get_data(as_bytes)
 
-    def get_data(self):
+    def get_data(self, as_bytes=True):
         """Waits for the earlier work on the memory of the place. Returns an array of NumPy, or a
-        Gpu.Array in CUDA memory."""
+        Gpu.Array in CUDA memory: of bytes if as_bytes is true and other libraries lack the type."""
         import numpy
         if self.size == 0:
             return numpy.empty(0, numpy.uint8)
-        is_typed = self.copy.get_dtype().str[1:] in _TYPED
+        is_typed = not as_bytes or self.copy.get_dtype().str[1:] in _TYPED
         data = self.copy if is_typed else _to_bytes(self.copy)
         if not self.is_direct:
             return numpy.asarray(data)

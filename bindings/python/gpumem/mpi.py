@@ -5,10 +5,10 @@ MPI uses the memory in place if it can access it: memory of the host back end, G
 CUDA memory if MPI is CUDA-aware; direct=True or False overrides is_cuda_aware(). Other memory, and
 arrays that are not contiguous in C order, pass through a copy in page-locked memory.
 
-Elements travel in C order, with their MPI type. Contents of buffers, and elements without an MPI
-type, such as records and float16, are bytes. None is a message of 0 bytes. stream=None is the
-default stream of the context. All functions raise TypeError and ValueError for wrong arguments,
-Gpu.Error, also for failed earlier work on the memory, and MPI.Exception."""
+Elements travel in C order, with their MPI type. In messages, buffers and elements without an MPI
+type are bytes. None is a message of 0 bytes. stream=None is the default stream of the context. All
+functions raise TypeError and ValueError for wrong arguments, Gpu.Error, also for failed earlier
+work on the memory, and MPI.Exception."""
 from __future__ import annotations
 
 import collections
@@ -106,8 +106,7 @@ class Request:
             self._is_active = False
             raise
         if not self._is_active and self._receives and not status.Is_cancelled():
-            # Get_count() of mpi4py 3 has 32 bits
-            self._place.store(status.Get_elements(MPI.BYTE))
+            self._place.store(status.Get_elements(MPI.BYTE))    # Get_count() may have 32 bits
         if not self._is_active and not self._is_persistent:
             self._place = None
         return not self._is_active
@@ -189,12 +188,12 @@ def recv_init(comm: MPI.Comm, memory: Memory, source: int = MPI.ANY_SOURCE, tag:
 def mapped(memory: Memory, flags: Gpu.MapFlags = Gpu.MapFlags.NONE, *, stream: Any = None,
            direct: Optional[bool] = None) -> Iterator[Any]:
     """A with statement for other functions of mpi4py, such as collectives: as data gets an array of
-    NumPy, or a Gpu.Array in CUDA memory, that MPI can access. Flags are those of Buffer.map(); with
-    READ alone, data must not be written. The beginning blocks as isend() does. The end submits a
-    copy of data to the memory, before later work, and does not block. Use data only inside."""
+    NumPy, or a Gpu.Array in CUDA memory, with the type of the elements. Flags are those of
+    Buffer.map(). Blocks as isend() does, and ends with the submission of a copy of data to the
+    memory. Use data only inside, the memory only outside. An exception may discard the changes."""
     writes = int(flags) != int(Gpu.MapFlags.READ)
     place = _get_place("mapped", memory, stream, direct, writes)
-    data = place.get_data() if flags & Gpu.MapFlags.WRITE_INVALIDATE else place.load()
+    data = (place.get_data if flags & Gpu.MapFlags.WRITE_INVALIDATE else place.load)(as_bytes=False)
     with place.current():
         yield data
     if writes:
