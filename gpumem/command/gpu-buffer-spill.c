@@ -361,7 +361,10 @@ unspill (GpuMemory    *memory,
  * buffer can be used at once, on all streams. Does nothing if @buffer is not spilled. Blocks only
  * during the allocation. May be called from any thread.
  *
- * An error leaves @buffer spilled.
+ * An error leaves @buffer spilled. After a successful return, the write can still fail like any
+ * other work of @stream, for example if earlier work of @stream fails and no wait has reported that
+ * yet. The contents are lost then. So use a stream without work that can fail, such as copies of
+ * files.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_BUSY if another thread
  *   is moving @buffer, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context,

@@ -18,12 +18,13 @@ _lock = threading.RLock()               # held for each spill, and for each use 
 
 
 @contextlib.contextmanager
-def restored(memory):
-    """Restores the memory, if it is spilled, until the work of the with statement is submitted."""
+def restored(memory, stream=None):
+    """Restores the memory on a stream, if it is spilled, until the work of the with statement is
+    submitted."""
     with _lock:
         spilled = isinstance(memory, Gpu.Buffer) and memory.spilled
         if spilled:
-            memory.unspill()
+            memory.unspill(stream)
         try:
             yield
         finally:
@@ -89,6 +90,8 @@ class Data(collections.abc.MutableMapping):
     def __init__(self, lower: collections.abc.MutableMapping):
         self.lower, self.target = lower, 0
         self._pool = self._handler = None
+        # For restoring only: failed work of tasks does not fail the copies
+        self._stream = None
         self._device = {}               # the least recently used value first
         self._below = set()             # keys of `lower` whose values have device memory
         self._arrays = collections.Counter()    # of _device, over each buffer
@@ -98,6 +101,7 @@ class Data(collections.abc.MutableMapping):
         """Begins to spill memory of a pool."""
         self.close()
         self._pool, self.target = pool, target
+        self._stream = Gpu.Stream(pool.context)
         self._handler = pool.connect("out-of-memory", self._make_room)
 
     def close(self) -> None:
@@ -138,7 +142,7 @@ class Data(collections.abc.MutableMapping):
                 spilled = [buffer for buffer, _ in _list_buffers(value).values() if buffer.spilled]
                 self._make_place(sum(buffer.size for buffer in spilled))
                 for buffer in spilled:
-                    buffer.unspill()
+                    buffer.unspill(self._stream)
             finally:
                 self._insert(key, value)
             return _map(_view, value)

@@ -132,7 +132,7 @@ def _dump(array):
     process = _get_process()
     frame = process.host_allocator.alloc(sent.nbytes)
     stream = process.stream if sent.context is process.context else sent.context.default_stream
-    with restored(sent.memory):
+    with restored(sent.memory, stream):
         Gpu.Stream.read_array(stream, sent, frame.get_bytes(), 0, None)
     stream.record().wait()
     return header, [frame.view()]
