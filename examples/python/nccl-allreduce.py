@@ -10,7 +10,6 @@ libnccl.so.2 of the system, or that of the package nvidia-nccl-cu12 or -cu13 of 
 
 import ctypes
 import glob
-import os
 import sys
 
 import gi
@@ -45,8 +44,8 @@ def skip(reason):
 
 def load():
     """Returns the library, whose functions raise RuntimeError if they fail."""
-    wheels = [path for folder in map(glob.escape, sys.path)
-              for path in glob.glob(os.path.join(folder, "nvidia/nccl/lib/libnccl.so*"))]
+    wheels = [path for folder in sys.path
+              for path in glob.glob(f"{glob.escape(folder)}/nvidia/nccl/lib/libnccl.so*")]
     try:
         nccl = ctypes.CDLL(wheels[0] if wheels else "libnccl.so.2")
     except OSError as error:
@@ -59,12 +58,12 @@ def load():
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     nccl.ncclGetErrorString.restype = ctypes.c_char_p
     nccl.ncclGetErrorString.argtypes = [number]
-    for name, *arguments in (
-            ("ncclCommInitAll", ctypes.POINTER(pointer), number, ctypes.POINTER(number)),
-            ("ncclAllReduce", pointer, pointer, size, number, number, pointer, pointer),
-            ("ncclGroupStart",),
-            ("ncclGroupEnd",),
-            ("ncclCommDestroy", pointer)):
+    for name, arguments in (
+            ("ncclCommInitAll", [ctypes.POINTER(pointer), number, ctypes.POINTER(number)]),
+            ("ncclAllReduce", [pointer, pointer, size, number, number, pointer, pointer]),
+            ("ncclGroupStart", []),
+            ("ncclGroupEnd", []),
+            ("ncclCommDestroy", [pointer])):
         function = getattr(nccl, name)
         function.restype, function.argtypes, function.errcheck = number, arguments, check
     return nccl
