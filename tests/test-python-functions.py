@@ -38,7 +38,8 @@ VOLATILE = re.compile("handle|address|hash|allocated|managed|elapsed|memory_info
 
 # Addresses, temporary files and used memory in messages, and the numbers by which Intel's compiler
 # counts programs
-UNSTABLE = re.compile(r"0x[0-9a-f]+|/\S+|held \d+, free \d+|^\d+(?=:\d+:\d+: )", re.MULTILINE)
+UNSTABLE = re.compile(r"0x[0-9a-f]+|/\S+|held \d+, free \d+|\d+ bytes (?:held|free)"
+                      r"|^\d+(?=:\d+:\d+: )", re.MULTILINE)
 
 # These change the process, take any number for an address, print a warning, start a thread, or use
 # another device.
