@@ -81,8 +81,6 @@ typedef struct
                                          * context */
   CUmodule          builtin_module;     /* the kernels of the library; atomic; NULL until loaded */
   CUfunction        builtins[GPU_CUDA_N_BUILTINS]; /* valid if builtin_module is not NULL */
-  gint              is_batch_refused;   /* atomic; the driver refuses the kernels, so batches are
-                                         * loops */
   GMutex            freeing_lock;       /* guards freeing */
   GPtrArray        *freeing;            /* of GpuCudaStream that freed memory of the pool */
   GMutex            ranges_lock;        /* guards ranges; held while memory is mapped and while

@@ -314,20 +314,13 @@ _gpu_cuda_prepare_batch (GpuNativeContext *native,
                          gsize             n_copies)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
-  g_autoptr (GError) error = NULL;
   gboolean entered;
 
   if (n_copies < MIN_COPIES || G_LIKELY (_gpu_cuda_has_builtins (context))
-      || g_atomic_int_get (&context->is_batch_refused)
       || !_gpu_cuda_enter (context, &entered, NULL))
     return;
 
-  /* A driver that refuses the kernels does so again, and may wait for pending work each time. */
-  if (!_gpu_cuda_load_builtins (context, &error)
-      && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
-      && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY))
-    g_atomic_int_set (&context->is_batch_refused, TRUE);
-
+  _gpu_cuda_load_builtins (context, NULL);
   _gpu_cuda_leave (entered);
 }
 
