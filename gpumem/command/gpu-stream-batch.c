@@ -459,8 +459,8 @@ submit_batch (Batch        *batch,
  * Does many copies, each of which may be from and to any memory that gpu_stream_copy() accepts. The
  * copies run in any order, and may run at the same time. Together they are one operation, which is
  * ordered after earlier uses of the memory and before later ones, like a single copy. The library
- * determines this order once for each memory, and a kernel does the small copies, which saves most
- * of the time of many small copies (CUDA: cuLaunchKernel if at least 4 copies have at most 4 MiB,
+ * determines this order once for each memory, and a kernel does the small copies, instead of a call
+ * of the driver for each copy (CUDA: cuLaunchKernel if at least 4 copies have at most 4 MiB,
  * or 256 KiB from or to page-locked memory, otherwise cuMemcpyAsync; OpenCL: clEnqueueNDRangeKernel
  * if at least 16 copies have at most 4 MiB and are between the same two buffers, otherwise
  * clEnqueueCopyBuffer). OpenCL compiles the kernel before the first such batch of a context.
