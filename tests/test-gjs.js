@@ -1145,6 +1145,13 @@ tests.arrays = async function (fixture) {
     equal(all[19], -1);
     equal(all[7], -2);
     equal((await array.transpose(null).read())[1], 6);
+    const table = Gpu.Array.from(fixture.context, Uint8Array.of(10, 11, 12));
+    const taken = Gpu.Array.from(fixture.context, Uint8Array.of(0, 0, 0, 0));
+    fixture.stream.take_rows(taken, table, [2, -3, 1, 2]);
+    equal([...await taken.read()].join(), '12,10,11,12');
+    fixture.stream.put_rows(table, taken.slice(0, 0, 2, 1), [0, -1]);
+    equal([...await table.read()].join(), '12,11,10');
+    await raises(Gpu.Error.INVALID_ARGUMENT, () => fixture.stream.take_rows(taken, table, [3, 0]));
     const bits = Gpu.Array.from(fixture.context, BigInt64Array.of(1n, -5n));
     equal((await bits.read())[1], -5n);
     const halves = Gpu.DType.FLOAT16;

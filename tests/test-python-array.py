@@ -535,13 +535,21 @@ def test_refused_types(fixture):
             array[key]
 
 
+class Number:
+    def __index__(self):
+        return 7
+
+
 def test_rows(fixture):
     """Rows by a list of their numbers, as in NumPy."""
     need_numpy()
     data = np.arange(60, dtype="float32").reshape(10, 6)
     array = Gpu.Array.from_numpy(fixture.context, data)
-    for rows in ([3, 1, -1, 1], [0], [], range(9, -1, -1), np.array([2, 9], "uint8")):
-        same(np.asarray(array.take(rows)), data[list(rows)])
+    for rows in ([3, 1, -1, 1], [0], [], range(9, -1, -1), np.array([2, 9], "uint8"), (4, 5),
+                 np.array([2, -10]), np.arange(9, -1, -3), np.array([3, 0], "uint64"),
+                 np.array([-1, 2], ">i4"), [np.int8(3), 4, Number()], np.array([], "int64"),
+                 [i % 10 for i in range(5000)], np.arange(5000) % 10):
+        same(np.asarray(array.take(rows)), data[[*map(int, rows)]])
     same(np.asarray(array[[4, 2]]), data[[4, 2]])
     same(np.asarray(array[:, ::2][[4, 2]]), data[:, ::2][[4, 2]])
     same(np.asarray(array[::-2][np.array([0, 3])]), data[::-2][[0, 3]])
@@ -554,19 +562,38 @@ def test_rows(fixture):
     array[:, ::2][[0, 3]] = data[[5, 6], ::2]
     data[[0, 3], ::2] = data[[5, 6], ::2]
     same(np.asarray(array), data)
-    for rows in ([10], [0, -11]):
-        with raises(IndexError, f"row {rows[-1]}", "10 rows"):
-            array[rows]
-        with raises(IndexError, f"row {rows[-1]}"):
-            array[rows] = 0
-    with raises(TypeError, "truth values"):
-        array[[True, False]]
+    array[[-1, 4]] = array[2]                   # broadcast
+    data[[-1, 4]] = data[2]
+    same(np.asarray(array), data)
+    for rows in ([10], [0, -11], np.array([3, 10]), np.array([1, 2 ** 64 - 1], "uint64"),
+                 [5, 2 ** 63], [-2 ** 63 - 1], range(11), [2] * 100 + [10]):
+        with raises(IndexError, f"row {rows[-1]} at position {len(rows) - 1}", "10 rows"):
+            array[list(rows) if isinstance(rows, range) else rows]
+        with raises(IndexError, f"row {rows[-1]} at position {len(rows) - 1}", "10 rows"):
+            array.put(rows, 0)
+    same(np.asarray(array), data)
     repeated = array[0:1].broadcast_to((3, 6))
     with raises(ValueError, "share memory"):
         repeated[[0]] = 7
     same(np.asarray(array), data)
-    with raises(ValueError, "2 rows"):
+    with raises(ValueError, "(3, 6)", "(2, 6)"):
         array[[0, 1]] = Gpu.Array.zeros(fixture.context, (3, 6), "float32")
+
+
+def test_rows_stream(fixture):
+    """With a stream, take() and put() do not wait, and keep the memory that they use."""
+    need_numpy()
+    data = np.arange(6000, dtype="int32").reshape(1000, 6)
+    rows = np.random.default_rng(1).permutation(1000)
+    stream = Gpu.Stream(fixture.context)
+    for _ in range(10):
+        array = Gpu.Array.from_numpy(fixture.context, data)
+        taken = array.take(rows, stream)
+        array.put(rows.tolist(), taken, stream)
+        taken.put(rows, data, stream)
+        stream.synchronize()
+        same(np.asarray(array), data)
+        same(np.asarray(taken)[rows], data)
 
 
 def test_copy_batch(fixture):

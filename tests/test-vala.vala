@@ -582,6 +582,12 @@ void with_arrays (Gpu.Context context) throws Error {
     var turned = array.transpose (null);
     assert (turned.read_bytes (null, Gpu.ArrayOrder.C)[1] == 4);
     assert (array.split (0, 2).length == 2);
+    var rows = new Gpu.Array (context, dtype, { 2, 4 });
+    var stream = new Gpu.Stream (context);
+    stream.take_rows (rows, array, { 2, -3 });
+    assert (rows.read_bytes (stream, Gpu.ArrayOrder.C)[7] == 3);
+    stream.put_rows (array, rows, { 1, 1 });
+    assert (array.read_bytes (stream, Gpu.ArrayOrder.C)[7] == 3);
     try {
         turned.ravel (Gpu.ArrayOrder.C);
         assert_not_reached ();

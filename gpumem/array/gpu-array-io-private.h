@@ -18,6 +18,15 @@ GpuTimeline *_gpu_array_peek_timeline (GpuArray              *array,
 gboolean     _gpu_array_check_apart   (const GpuArrayLayout  *layout,
                                        const char            *function,
                                        GError               **error);
+/* Fails if @array cannot be written, or if @source has another type. */
+gboolean     _gpu_array_check_copy    (GpuArray              *array,
+                                       GpuArray              *source,
+                                       const char            *function,
+                                       GError               **error);
+/* Returns whether the address ranges of the arrays overlap. A copy between such arrays could read
+ * bytes that it has already written. Both arrays have elements, in memory that is not released. */
+gboolean     _gpu_array_meets         (GpuArray              *array,
+                                       GpuArray              *other);
 gboolean     _gpu_array_fill          (GpuArray              *array,
                                        GpuTimeline           *timeline,
                                        const guint8          *value,

@@ -296,11 +296,9 @@ _gpu_array_read (GpuArray            *array,
 
 /* --- from array to array ---------------------------------------------------- */
 
-/* Returns whether the address ranges of the arrays overlap. A copy between such arrays could read
- * bytes that it has already written. */
-static gboolean
-arrays_meet (GpuArray *a,
-             GpuArray *b)
+gboolean
+_gpu_array_meets (GpuArray *a,
+                  GpuArray *b)
 {
   gsize a_begin;
   gsize a_end;
@@ -320,6 +318,30 @@ arrays_meet (GpuArray *a,
 }
 
 gboolean
+_gpu_array_check_copy (GpuArray    *array,
+                       GpuArray    *source,
+                       const char  *function,
+                       GError     **error)
+{
+  g_autofree char *to_name = NULL;
+  g_autofree char *from_name = NULL;
+
+  if (!check_writable (array, function, error))
+    return FALSE;
+
+  if (gpu_dtype_equal (array->dtype, source->dtype))
+    return TRUE;
+
+  to_name = gpu_dtype_get_name (array->dtype);
+  from_name = gpu_dtype_get_name (source->dtype);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: cannot copy elements of type %s to elements of type %s without a conversion",
+               function, from_name, to_name);
+
+  return FALSE;
+}
+
+gboolean
 _gpu_array_copy_to (GpuArray     *array,
                     GpuTimeline  *timeline,
                     GpuArray     *source,
@@ -332,19 +354,8 @@ _gpu_array_copy_to (GpuArray     *array,
   GpuArrayLayout from;
   GpuArrayPlan plan;
 
-  if (!check_writable (array, function, error))
+  if (!_gpu_array_check_copy (array, source, function, error))
     return FALSE;
-
-  if (!gpu_dtype_equal (array->dtype, source->dtype))
-    {
-      g_autofree char *to_name = gpu_dtype_get_name (array->dtype);
-      g_autofree char *from_name = gpu_dtype_get_name (source->dtype);
-
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: cannot copy elements of type %s to elements of type %s without a "
-                   "conversion", function, from_name, to_name);
-      return FALSE;
-    }
 
   from = source->layout;
 
@@ -359,7 +370,7 @@ _gpu_array_copy_to (GpuArray     *array,
       || !_gpu_memory_check (source->memory, function, error))
     return FALSE;
 
-  if (arrays_meet (array, source))
+  if (_gpu_array_meets (array, source))
     {
       apart = gpu_array_new_like (source, NULL, NULL, error);
 

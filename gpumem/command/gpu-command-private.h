@@ -29,6 +29,14 @@ gboolean     _gpu_timeline_copy_direct    (GpuTimeline  *timeline,
                                            gsize         size,
                                            GpuPending   *pending,
                                            GError      **error);
+/* See gpu_stream_copy_batch(). */
+gboolean     _gpu_timeline_copy_batch     (GpuTimeline    *timeline,
+                                           const char     *function,
+                                           GpuMemory     **memories,
+                                           gsize           n_memories,
+                                           const guint64  *ranges,
+                                           gsize           n_ranges,
+                                           GError        **error);
 /* If @bytes is not NULL, @bytes owns @data, and the operation holds a reference to @bytes. */
 gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
                                            const char   *function,

@@ -445,6 +445,36 @@ submit_batch (Batch        *batch,
   return submit_others (batch, timeline, error);
 }
 
+gboolean
+_gpu_timeline_copy_batch (GpuTimeline    *timeline,
+                          const char     *function,
+                          GpuMemory     **memories,
+                          gsize           n_memories,
+                          const guint64  *ranges,
+                          gsize           n_ranges,
+                          GError        **error)
+{
+  Batch batch = { .function = function, .memories = memories, .n_memories = n_memories,
+                  .ranges = ranges, .n_copies = n_ranges / N_NUMBERS };
+  gboolean success;
+
+  if (!check_memories (&batch, n_ranges, error))
+    return FALSE;
+
+  for (gsize i = 0; i < batch.n_copies; i++)
+    if (!check_copy (&batch, i, error))
+      return FALSE;
+
+  batch.batched = g_new (gsize, batch.n_copies);
+  find_uses (&batch, timeline);
+  success = check_overlaps (&batch, error) && submit_batch (&batch, timeline, error);
+  g_free (batch.batched);
+  g_free (batch.uses);
+  g_free (batch.accesses);
+
+  return success;
+}
+
 /**
  * gpu_stream_copy_batch:
  * @stream: a #GpuStream
@@ -489,30 +519,16 @@ gpu_stream_copy_batch (GpuStream      *stream,
                        gsize           n_ranges,
                        GError        **error)
 {
-  Batch batch = { .function = "gpu_stream_copy_batch", .memories = memories,
-                  .n_memories = n_memories, .ranges = ranges, .n_copies = n_ranges / N_NUMBERS };
+  const char *function = "gpu_stream_copy_batch";
   GpuTimeline *timeline;
-  gboolean success;
 
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (memories != NULL || n_memories == 0, FALSE);
   g_return_val_if_fail (ranges != NULL || n_ranges == 0, FALSE);
 
-  timeline = _gpu_stream_get_timeline (stream, batch.function, error);
+  timeline = _gpu_stream_get_timeline (stream, function, error);
 
-  if (timeline == NULL || !check_memories (&batch, n_ranges, error))
-    return FALSE;
-
-  for (gsize i = 0; i < batch.n_copies; i++)
-    if (!check_copy (&batch, i, error))
-      return FALSE;
-
-  batch.batched = g_new (gsize, batch.n_copies);
-  find_uses (&batch, timeline);
-  success = check_overlaps (&batch, error) && submit_batch (&batch, timeline, error);
-  g_free (batch.batched);
-  g_free (batch.uses);
-  g_free (batch.accesses);
-
-  return success;
+  return timeline != NULL
+         && _gpu_timeline_copy_batch (timeline, function, memories, n_memories, ranges, n_ranges,
+                                      error);
 }

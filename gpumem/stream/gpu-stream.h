@@ -170,6 +170,20 @@ gboolean        gpu_stream_copy_array            (GpuStream            *stream,
                                                   GpuArray             *source,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_take_rows             (GpuStream            *stream,
+                                                  GpuArray             *destination,
+                                                  GpuArray             *source,
+                                                  const gint64         *rows,
+                                                  gsize                 n_rows,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_put_rows              (GpuStream            *stream,
+                                                  GpuArray             *destination,
+                                                  GpuArray             *source,
+                                                  const gint64         *rows,
+                                                  gsize                 n_rows,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_fill_array            (GpuStream            *stream,
                                                   GpuArray             *array,
                                                   GBytes               *value,

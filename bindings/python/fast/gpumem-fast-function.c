@@ -362,6 +362,55 @@ DEFINE_TO_ARRAY (gsize)
 DEFINE_TO_ARRAY (gssize)
 DEFINE_TO_ARRAY (guint)
 
+/* Copies a buffer of integers of 64 bits, such as a NumPy array with one dimension. */
+static gboolean
+copy_integers (PyObject  *value,
+               gint64   **items,
+               gsize     *n_items)
+{
+  Py_buffer buffer;
+  gboolean success;
+
+  if (PyObject_GetBuffer (value, &buffer, PyBUF_ND | PyBUF_FORMAT) < 0)
+    {
+      PyErr_Clear ();
+      return FALSE;
+    }
+
+  success = buffer.ndim == 1 && buffer.itemsize == sizeof **items && buffer.format != NULL
+            && (strcmp (buffer.format, "l") == 0 || strcmp (buffer.format, "q") == 0);
+  if (success)
+    {
+      *n_items = buffer.shape[0];
+      *items = g_memdup2 (buffer.buf, buffer.len);
+    }
+
+  PyBuffer_Release (&buffer);
+
+  return success;
+}
+
+gboolean
+gpu_fast_to_gint64_array (PyObject  *value,
+                          gint64   **items,
+                          gsize     *n_items)
+{
+  PyObject **values;
+
+  if (!PyTuple_CheckExact (value) && !PyList_CheckExact (value))
+    return PyObject_CheckBuffer (value) && copy_integers (value, items, n_items);
+
+  values = get_items (value, n_items);
+  *items = g_new (gint64, *n_items);
+  for (gsize i = 0; i < *n_items; i++)
+    {
+      if (!gpu_fast_to_gint64 (values[i], &(*items)[i]))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 /* --- Python objects of functions -------------------------------------------------------------- */
 
 static void

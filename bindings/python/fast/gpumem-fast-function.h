@@ -110,6 +110,11 @@ gboolean      gpu_fast_to_guint_array  (PyObject        *value,
                                         gboolean         may_be_null,
                                         guint          **items,
                                         gsize           *n_items);
+/* Gets the integers of a list, of a tuple or of a buffer of any length. (transfer full): @items
+ * must be NULL, and is also set on failure. */
+gboolean      gpu_fast_to_gint64_array (PyObject        *value,
+                                        gint64         **items,
+                                        gsize           *n_items);
 
 static inline PyObject *
 gpu_fast_new_ref (PyObject *object)

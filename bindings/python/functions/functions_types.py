@@ -108,6 +108,9 @@ class Types:
             return ([f"const guint8 *{name};", f"gsize {length};"],
                     f"gpu_fast_to_bytes ({source}, &{name}, &{length})", name)
         c_type = INTEGERS[item][0]
+        if item == "gint64":
+            return ([f"g_autofree gint64 *{name} = NULL;", f"gsize {length};"],
+                    f"gpu_fast_to_gint64_array ({source}, &{name}, &{length})", name)
         may_be_null = "TRUE" if value.is_nullable else "FALSE"
         return ([f"{c_type} items_{name}[GPU_FAST_MAX_ITEMS];", f"{c_type} *{name} = items_{name};",
                  f"gsize {length};"],

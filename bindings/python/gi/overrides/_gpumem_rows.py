@@ -7,6 +7,7 @@ from ..module import get_introspection_module
 from ._gpumem import loaded_numpy
 from ._gpumem_arrays import check_destination, to_range
 from ._gpumem_checks import describe, get_stream
+from ._gpumem_errors import InvalidArgumentError
 
 Gpu = get_introspection_module("Gpu")
 
@@ -49,33 +50,44 @@ def is_list_of_rows(key):
                                      and key.ndim == 1 and key.dtype.kind in "iu")
 
 
-def _to_rows(array, rows):
-    """Returns the numbers of rows, counted from the first row."""
-    n_rows = len(array)
-    result = []
-    for row in rows:
-        if isinstance(row, bool):
-            raise TypeError("the numbers of rows cannot be truth values")
-        index = operator.index(row)
-        if not -n_rows <= index < n_rows:
-            raise IndexError(f"row {index} is out of bounds for an array with {n_rows} rows")
-        result.append(index % n_rows)
-    return result
+def _to_rows(rows):
+    """Returns numbers of rows as an object that the library reads without a call for each number: a
+    NumPy array of int64, or a list of int."""
+    numpy = loaded_numpy()
+    if is_list_of_rows(rows) and not isinstance(rows, list):
+        # Numbers that int64 cannot represent must not become others
+        return rows.tolist() if rows.dtype == "uint64" else rows.astype("int64", copy=False)
+    if numpy is not None and isinstance(rows, numpy.ndarray):
+        raise TypeError(f"rows must be integers with one dimension, not {describe(rows)}")
+    rows = list(rows)
+    if set(map(type, rows)) <= {int}:
+        return rows
+    return [_to_row(row, i) for i, row in enumerate(rows)]
 
 
-def _copy_rows(target, source, pairs, stream):
-    """Copies rows, from pairs of a row of the target and one of the source."""
-    size = target.nbytes // len(target)
-    to, to_step = target.offset, target.strides[0]
-    start, step = source.offset, source.strides[0]
-    ranges = [number for row, other in pairs
-              for number in (0, to + row * to_step, 1, start + other * step, size)]
-    Gpu.Stream.copy_batch(stream, [target.memory, source.memory], ranges)
+def _to_row(row, i):
+    if not isinstance(row, bool):
+        try:
+            return operator.index(row)
+        except TypeError:
+            pass
+    raise TypeError(f"rows[{i}] must be the number of a row, not {describe(row)}")
 
 
-def _has_whole_rows(array):
-    """Returns whether each row is one range of bytes."""
-    return array[0].is_contiguous(Gpu.ArrayOrder.C)
+def _run(method, target, source, rows, stream, numbered):
+    """Calls take_rows() or put_rows(), whose rows are numbers of rows of numbered."""
+    on = get_stream(stream, target.context)
+    try:
+        method(on, target, source, rows)
+    except (InvalidArgumentError, OverflowError):
+        n_rows = len(numbered)
+        for i, row in enumerate(rows):
+            if not -n_rows <= row < n_rows:
+                raise IndexError(f"row {row} at position {i} of the list is out of bounds for an "
+                                 f"array with {n_rows} rows") from None
+        raise
+    if stream is None:
+        on.synchronize()
 
 
 class ArrayRowMethods:
@@ -85,39 +97,21 @@ class ArrayRowMethods:
         """Returns a new array with the rows of these numbers, in this order, as array[[3, 1]] does
         with stream=None, which waits. A row may be taken several times. Negative numbers count from
         the end. Raises IndexError for other rows."""
-        rows = _to_rows(self, rows)
+        rows = _to_rows(rows)
         result = type(self).empty(self.context, [len(rows), *self.shape[1:]], self.dtype,
                                   stream=stream)
-        if result.size > 0:
-            _move(result, self, list(enumerate(rows)), stream)
+        _run(Gpu.Stream.take_rows, result, self, rows, stream, self)
         return result
 
     def put(self, rows, values, stream=None):
         """Copies the rows of another array to the rows of these numbers, as array[[3, 1]] = values
-        does. The other array may belong to NumPy. If a number occurs several times, the last one
-        counts."""
+        does. The other array is broadcast to these rows, and may belong to NumPy. If a number
+        occurs several times, the last one counts."""
         check_destination(self)
-        rows = _to_rows(self, rows)
-        shape = (len(rows), *self.shape[1:])
+        rows = _to_rows(rows)
         if not isinstance(values, Gpu.Array):
             import numpy
-            values = numpy.broadcast_to(numpy.asarray(values, self.dtype), shape)
+            values = numpy.broadcast_to(numpy.asarray(values, self.dtype),
+                                        (len(rows), *self.shape[1:]))
             values = type(self).from_numpy(self.context, numpy.ascontiguousarray(values))
-        if values.shape != shape or values.dtype != self.dtype:
-            raise ValueError(f"values of shape {values.shape} and dtype {values.dtype} are not "
-                             f"{len(rows)} rows of shape {self.shape[1:]} and dtype {self.dtype}")
-        if values.size > 0:
-            _move(self, values, list({row: i for i, row in enumerate(rows)}.items()), stream)
-
-
-def _move(target, source, pairs, stream):
-    on = get_stream(stream, target.context)
-    if target.memory == source.memory:          # the rows may overlap
-        source = source.copy(stream=on)
-    if _has_whole_rows(target) and _has_whole_rows(source) and source.context is target.context:
-        _copy_rows(target, source, pairs, on)
-    else:
-        for row, other in pairs:
-            target[row].write(source[other], on)
-    if stream is None:
-        on.synchronize()
+        _run(Gpu.Stream.put_rows, self, values, rows, stream, self)

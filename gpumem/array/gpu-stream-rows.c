@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Copies of the rows of an array, which are its elements along the first axis, by a list of their
+ * numbers. */
+#include "config.h"
+
+#include "gpumem/array/gpu-array-io-private.h"
+#include "gpumem/command/gpu-command-private.h"
+
+/* The numbers that describe a copy, as in gpu_stream_copy_batch() */
+#define N_NUMBERS 5
+
+typedef struct
+{
+  const char      *function;
+  GpuArray        *destination;
+  GpuArray        *source;
+  GpuArrayLayout   to;
+  GpuArrayLayout   from;
+  gboolean         is_put;          /* whether the numbers are of rows of the destination */
+  const gint64    *rows;
+  gsize            n_rows;
+} Rows;
+
+/* --- checks --------------------------------------------------------------------------- */
+
+/* Returns the layout whose rows the numbers are of. */
+static const GpuArrayLayout *
+get_numbered (const Rows *rows)
+{
+  return rows->is_put ? &rows->to : &rows->from;
+}
+
+static gboolean
+check_rows (const Rows  *rows,
+            GError     **error)
+{
+  const GpuArrayLayout *layout = get_numbered (rows);
+  gint64 n;
+
+  if (layout->n_dims == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the %s has no dimensions, so it has no rows", rows->function,
+                   rows->is_put ? "destination" : "source");
+      return FALSE;
+    }
+
+  n = layout->shape[0];
+  for (gsize i = 0; i < rows->n_rows; i++)
+    {
+      if (rows->rows[i] >= -n && rows->rows[i] < n)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: row %" G_GINT64_FORMAT " at position %" G_GSIZE_FORMAT " of the list is out"
+                   " of bounds for an array with %" G_GINT64_FORMAT " rows", rows->function,
+                   rows->rows[i], i, n);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* Broadcasts the source of put_rows(), and checks the shape of the destination of take_rows(). */
+static gboolean
+match_shapes (Rows    *rows,
+              GError **error)
+{
+  g_autofree char *expected = NULL;
+  g_autofree char *shape = NULL;
+  GpuArrayLayout rows_layout = *get_numbered (rows);
+
+  rows_layout.shape[0] = rows->n_rows;
+  if (rows->is_put)
+    return _gpu_array_layout_broadcast (&rows->from, rows_layout.shape, rows_layout.n_dims,
+                                        rows->function, error);
+
+  if (_gpu_array_layout_same_shape (&rows->to, &rows_layout))
+    return TRUE;
+
+  expected = _gpu_array_numbers_to_string (rows_layout.shape, rows_layout.n_dims);
+  shape = _gpu_array_numbers_to_string (rows->to.shape, rows->to.n_dims);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the destination has the shape %s, but %" G_GSIZE_FORMAT " rows of the source "
+               "have the shape %s", rows->function, shape, rows->n_rows, expected);
+
+  return FALSE;
+}
+
+/* --- the copies ------------------------------------------------------------------------ */
+
+/* Sets @row to the layout of the first row of @layout. */
+static void
+get_first_row (const GpuArrayLayout *layout,
+               GpuArrayLayout       *row)
+{
+  *row = *layout;
+  row->n_dims--;
+  memmove (row->shape, layout->shape + 1, row->n_dims * sizeof *row->shape);
+  memmove (row->strides, layout->strides + 1, row->n_dims * sizeof *row->strides);
+}
+
+/* Lists the copies of rows of @size bytes at the end of @ranges, in the order of the list. For a
+ * row that occurs several times in the destination, only the last copy is listed. Returns the first
+ * copy. */
+static guint64 *
+list_copies (const Rows *rows,
+             gsize       size,
+             guint64    *ranges)
+{
+  const gssize n = get_numbered (rows)->shape[0];
+  g_autofree guint8 *seen = rows->is_put ? g_malloc0 ((gsize) n / 8 + 1) : NULL;
+  guint64 *range = ranges + rows->n_rows * N_NUMBERS;
+
+  for (gsize i = rows->n_rows; i-- > 0;)
+    {
+      gssize row = rows->rows[i] < 0 ? rows->rows[i] + n : rows->rows[i];
+      gssize to = rows->is_put ? row : (gssize) i;
+      gssize from = rows->is_put ? (gssize) i : row;
+
+      if (seen != NULL && (seen[row / 8] & 1 << row % 8) != 0)
+        continue;
+
+      if (seen != NULL)
+        seen[row / 8] |= 1 << row % 8;
+
+      range -= N_NUMBERS;
+      range[0] = 0;
+      range[1] = rows->to.offset + (gsize) (to * rows->to.strides[0]);
+      range[2] = 1;
+      range[3] = rows->from.offset + (gsize) (from * rows->from.strides[0]);
+      range[4] = size;
+    }
+
+  return range;
+}
+
+/* Copies one row after the other, for rows with gaps between their elements. */
+static gboolean
+copy_each (const Rows      *rows,
+           GpuTimeline     *timeline,
+           GpuArrayLayout  *to,
+           GpuArrayLayout  *from,
+           const guint64   *ranges,
+           const guint64   *end,
+           GError         **error)
+{
+  for (; ranges < end; ranges += N_NUMBERS)
+    {
+      g_autoptr (GpuArray) to_row = NULL;
+      g_autoptr (GpuArray) from_row = NULL;
+
+      to->offset = ranges[1];
+      from->offset = ranges[3];
+      to_row = _gpu_array_new (rows->destination->context, rows->destination->memory,
+                               rows->destination->dtype, to);
+      from_row = _gpu_array_new (rows->source->context, rows->source->memory, rows->source->dtype,
+                                 from);
+      if (!_gpu_array_copy_to (to_row, timeline, from_row, rows->function, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+copy_apart (Rows         *rows,
+            GpuTimeline  *timeline,
+            GError      **error)
+{
+  GpuMemory *memories[] = { rows->destination->memory, rows->source->memory };
+  g_autofree guint64 *room = g_new (guint64, rows->n_rows * N_NUMBERS);
+  const guint64 *end = room + rows->n_rows * N_NUMBERS;
+  const guint64 *ranges;
+  GpuArrayLayout to, from;
+
+  get_first_row (&rows->to, &to);
+  get_first_row (&rows->from, &from);
+  ranges = list_copies (rows, _gpu_array_layout_get_size (&to), room);
+  if (_gpu_array_layout_is_contiguous (&to, GPU_ARRAY_ORDER_C)
+      && _gpu_array_layout_is_contiguous (&from, GPU_ARRAY_ORDER_C))
+    return _gpu_timeline_copy_batch (timeline, rows->function, memories, G_N_ELEMENTS (memories),
+                                     ranges, end - ranges, error);
+
+  return copy_each (rows, timeline, &to, &from, ranges, end, error);
+}
+
+static gboolean
+copy_rows (Rows       *rows,
+           GpuStream  *stream,
+           GError    **error)
+{
+  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, rows->function, error);
+  g_autoptr (GpuArray) apart = NULL;
+
+  if (timeline == NULL || !_gpu_array_check (rows->destination, rows->function, error)
+      || !_gpu_array_check (rows->source, rows->function, error)
+      || !_gpu_array_check_copy (rows->destination, rows->source, rows->function, error))
+    return FALSE;
+
+  rows->to = rows->destination->layout;
+  rows->from = rows->source->layout;
+  if (!check_rows (rows, error) || !match_shapes (rows, error))
+    return FALSE;
+
+  if (rows->n_rows == 0 || _gpu_array_layout_get_n_elements (&rows->to) == 0)
+    return TRUE;
+
+  if (!_gpu_memory_check (rows->destination->memory, rows->function, error)
+      || !_gpu_memory_check (rows->source->memory, rows->function, error))
+    return FALSE;
+
+  if (!_gpu_array_meets (rows->destination, rows->source))
+    return copy_apart (rows, timeline, error);
+
+  apart = gpu_array_new_like (rows->source, NULL, NULL, error);
+  if (apart == NULL || !_gpu_array_copy_to (apart, timeline, rows->source, rows->function, error))
+    return FALSE;
+
+  rows->source = apart;
+  rows->from = apart->layout;
+
+  return match_shapes (rows, error) && copy_apart (rows, timeline, error);
+}
+
+/**
+ * gpu_stream_take_rows:
+ * @stream: a #GpuStream
+ * @destination: an array of @n_rows rows
+ * @source: an array of the same type, whose rows have the same shape. One of the two arrays is of
+ *   the stream's context
+ * @rows: (array length=n_rows): the numbers of the rows of @source, which may repeat; a negative
+ *   number counts from the end
+ * @n_rows: number of elements in @rows
+ * @error: return location for an error
+ *
+ * Copies rows of @source, which are its elements along the first axis, to all rows of @destination:
+ * row i of @destination becomes row @rows[i] of @source, as with take() of NumPy. The two arrays
+ * may overlap.
+ *
+ * If the elements of a row are contiguous in both arrays, all copies are one operation, as with
+ * gpu_stream_copy_batch(). Otherwise the function copies each row as gpu_stream_copy_array() does.
+ * Blocks under the same conditions as these functions. The library reads @rows before the function
+ * returns, and holds references to the memory of both arrays until the copies complete.
+ *
+ * All numbers are checked before the first copy; if the library or a driver refuses a copy
+ * afterwards, others may be done.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a number is out of bounds, @source
+ *   has no dimensions, the types or the shapes do not match, or GpuArray:shares-bytes of
+ *   @destination is %TRUE; or with an error of gpu_stream_copy_batch() or gpu_stream_copy_array()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_take_rows (GpuStream     *stream,
+                      GpuArray      *destination,
+                      GpuArray      *source,
+                      const gint64  *rows,
+                      gsize          n_rows,
+                      GError       **error)
+{
+  Rows list = { .function = "gpu_stream_take_rows", .destination = destination, .source = source,
+                .rows = rows, .n_rows = n_rows };
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_ARRAY (destination), FALSE);
+  g_return_val_if_fail (GPU_IS_ARRAY (source), FALSE);
+  g_return_val_if_fail (rows != NULL || n_rows == 0, FALSE);
+
+  return copy_rows (&list, stream, error);
+}
+
+/**
+ * gpu_stream_put_rows:
+ * @stream: a #GpuStream
+ * @destination: an array
+ * @source: an array of the same type. One of the two arrays is of the stream's context
+ * @rows: (array length=n_rows): the numbers of the rows of @destination; a negative number counts
+ *   from the end
+ * @n_rows: number of elements in @rows
+ * @error: return location for an error
+ *
+ * Copies the rows of @source to rows of @destination: row @rows[i] of @destination becomes row i of
+ * @source. @source is broadcast to @n_rows rows of the shape of those of @destination, see
+ * gpu_array_broadcast(). If a number occurs several times, its last position counts. Otherwise like
+ * gpu_stream_take_rows().
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a number is out of bounds,
+ *   @destination has no dimensions, the types do not match, @source cannot be broadcast to the
+ *   shape of the rows, or GpuArray:shares-bytes of @destination is %TRUE; or with an error of
+ *   gpu_stream_copy_batch() or gpu_stream_copy_array()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_put_rows (GpuStream     *stream,
+                     GpuArray      *destination,
+                     GpuArray      *source,
+                     const gint64  *rows,
+                     gsize          n_rows,
+                     GError       **error)
+{
+  Rows list = { .function = "gpu_stream_put_rows", .destination = destination, .source = source,
+                .is_put = TRUE, .rows = rows, .n_rows = n_rows };
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_ARRAY (destination), FALSE);
+  g_return_val_if_fail (GPU_IS_ARRAY (source), FALSE);
+  g_return_val_if_fail (rows != NULL || n_rows == 0, FALSE);
+
+  return copy_rows (&list, stream, error);
+}

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* gpu_stream_take_rows() and gpu_stream_put_rows(), compared with copies of host memory. */
+#include "config.h"
+
+#include "test-array-util.h"
+
+#define N_ROWS 48
+#define WIDTH  24
+
+/* Arrays of rows of WIDTH elements */
+typedef enum
+{
+  WHOLE,
+  REVERSED,
+  EVERY_SECOND,
+  WITH_GAPS,
+  TRANSPOSED,
+  N_LAYOUTS
+} Layout;
+
+static void
+replace (TestArray *model,
+         GpuArray  *view,
+         GError    *error)
+{
+  g_assert_no_error (error);
+  g_object_unref (model->array);
+  model->array = view;
+}
+
+static void
+make_rows (TestArray   *model,
+           TestFixture *fixture,
+           Layout       layout)
+{
+  const gssize shape[] = { layout == TRANSPOSED ? WIDTH : N_ROWS,
+                           layout == TRANSPOSED ? N_ROWS : layout == WITH_GAPS ? 2 * WIDTH
+                           : WIDTH };
+  GError *error = NULL;
+
+  test_array_init (model, fixture, GPU_DTYPE_FLOAT32, shape, 2, GPU_ARRAY_ORDER_C);
+  if (layout == REVERSED)
+    replace (model, gpu_array_slice (model->array, 0, G_MAXSSIZE, G_MINSSIZE, -1, &error), error);
+  else if (layout == EVERY_SECOND)
+    replace (model, gpu_array_slice (model->array, 0, 1, G_MAXSSIZE, 2, &error), error);
+  else if (layout == WITH_GAPS)
+    replace (model, gpu_array_slice (model->array, 1, 0, G_MAXSSIZE, 2, &error), error);
+  else if (layout == TRANSPOSED)
+    replace (model, gpu_array_transpose (model->array, (guint[]) { 1, 0 }, 2, &error), error);
+}
+
+static gssize
+count_rows (GpuArray *array)
+{
+  return gpu_array_get_shape (array, NULL)[0];
+}
+
+/* Copies one row between the models of the host. */
+static void
+copy_row (TestArray *to,
+          gssize     to_row,
+          TestArray *from,
+          gssize     from_row)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) target = gpu_array_index (to->array, 0, to_row, &error);
+  g_autoptr (GpuArray) source = gpu_array_index (from->array, 0, from_row, &error);
+  TestArray to_model = { target, to->memory, to->size };
+  TestArray from_model = { source, from->memory, from->size };
+  g_autoptr (GBytes) bytes = NULL;
+
+  g_assert_no_error (error);
+  bytes = test_array_gather (&from_model, GPU_ARRAY_ORDER_C);
+  test_array_scatter (&to_model, GPU_ARRAY_ORDER_C, bytes);
+}
+
+/* Chooses rows from the first to the last. Some of them occur several times. */
+static gint64 *
+choose_rows (gsize  n,
+             gssize n_rows)
+{
+  gint64 *rows = g_new (gint64, n);
+
+  for (gsize i = 0; i < n; i++)
+    rows[i] = g_test_rand_int_range (-n_rows, n_rows);
+  rows[0] = n_rows - 1;
+  rows[n - 1] = -n_rows;
+  return rows;
+}
+
+static void
+check_layouts (TestFixture *fixture,
+               Layout       to_layout,
+               Layout       from_layout,
+               gboolean     is_put)
+{
+  g_auto (TestArray) to = { NULL, };
+  g_auto (TestArray) from = { NULL, };
+  g_autoptr (GError) error = NULL;
+  g_autofree gint64 *rows = NULL;
+  gssize n, n_rows;
+
+  make_rows (&to, fixture, to_layout);
+  make_rows (&from, fixture, from_layout);
+  n = count_rows (is_put ? from.array : to.array);
+  n_rows = count_rows (is_put ? to.array : from.array);
+  rows = choose_rows (n, n_rows);
+  if (is_put)
+    test_assert_ok (gpu_stream_put_rows (fixture->stream, to.array, from.array, rows, n, &error),
+                    error);
+  else
+    test_assert_ok (gpu_stream_take_rows (fixture->stream, to.array, from.array, rows, n, &error),
+                    error);
+  for (gssize i = 0; i < n; i++)
+    copy_row (&to, is_put ? rows[i] : i, &from, is_put ? i : rows[i]);
+  memset (rows, 0x7f, n * sizeof *rows);        /* the copies do not need the list any more */
+  test_synchronize (fixture->stream);
+  test_array_assert_memory (&to);
+  test_array_assert_memory (&from);
+}
+
+/* Also bytes between the elements keep their values. */
+static void
+rows_layouts (TestFixture *fixture)
+{
+  for (Layout to = WHOLE; to < N_LAYOUTS; to++)
+    for (Layout from = WHOLE; from < N_LAYOUTS; from++)
+      for (guint is_put = 0; is_put < 2; is_put++)
+        check_layouts (fixture, to, from, is_put);
+}
+
+/* Rows of one element, of many dimensions, and without elements; no rows */
+static void
+rows_shapes (TestFixture *fixture)
+{
+  const gssize shapes[][4] = { { 40, 0, 0, 0 }, { 40, 2, 3, 4 }, { 40, 0, 3, 4 } };
+  const guint n_dims[] = { 1, 4, 4 };
+  g_autofree gint64 *rows = choose_rows (40, 40);
+
+  for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
+    {
+      g_auto (TestArray) to = { NULL, };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuArray) from = gpu_array_new (fixture->context, GPU_DTYPE_UINT16, shapes[i],
+                                                 n_dims[i], &error);
+      g_autoptr (GpuArray) none = NULL;
+
+      g_assert_no_error (error);
+      if (gpu_array_get_size (from) == 0)
+        {
+          test_assert_ok (gpu_stream_take_rows (fixture->stream, from, from, rows, 40, &error),
+                          error);
+          test_assert_ok (gpu_stream_put_rows (fixture->stream, from, from, rows, 40, &error),
+                          error);
+          continue;
+        }
+      test_array_init (&to, fixture, GPU_DTYPE_UINT16, shapes[i], n_dims[i], GPU_ARRAY_ORDER_C);
+      test_assert_ok (gpu_stream_copy_array (fixture->stream, from, to.array, &error), error);
+      none = gpu_array_slice (from, 0, 7, 7, 1, &error);
+      test_assert_ok (gpu_stream_put_rows (fixture->stream, to.array, none, NULL, 0, &error),
+                      error);
+      test_assert_ok (gpu_stream_take_rows (fixture->stream, none, to.array, NULL, 0, &error),
+                      error);
+      test_assert_ok (gpu_stream_take_rows (fixture->stream, to.array, from, rows, 40, &error),
+                      error);
+      {
+        TestArray source = { from, g_memdup2 (to.memory, to.size), to.size };
+
+        for (guint j = 0; j < 40; j++)
+          copy_row (&to, j, &source, rows[j]);
+        g_free (source.memory);
+      }
+      test_array_assert_memory (&to);
+    }
+}
+
+/* Rows of an array that are written from other rows of the same array */
+static void
+rows_overlap (TestFixture *fixture)
+{
+  g_auto (TestArray) model = { NULL, };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) reversed = NULL;
+  g_autoptr (GpuArray) half = NULL;
+  gint64 rows[N_ROWS];
+
+  make_rows (&model, fixture, WHOLE);
+  reversed = gpu_array_slice (model.array, 0, G_MAXSSIZE, G_MINSSIZE, -1, &error);
+  half = gpu_array_slice (model.array, 0, 0, N_ROWS / 2, 1, &error);
+  g_assert_no_error (error);
+  for (guint round = 0; round < 2; round++)
+    {
+      TestArray old = { model.array, g_memdup2 (model.memory, model.size), model.size };
+
+      for (guint i = 0; i < N_ROWS; i++)
+        rows[i] = (i * 7 + 3) % N_ROWS;
+      if (round == 0)
+        test_assert_ok (gpu_stream_put_rows (fixture->stream, model.array, reversed, rows, N_ROWS,
+                                             &error), error);
+      else
+        test_assert_ok (gpu_stream_take_rows (fixture->stream, half, model.array, rows, N_ROWS / 2,
+                                              &error), error);
+      for (guint i = 0; i < N_ROWS / (round + 1); i++)
+        copy_row (&model, round == 0 ? rows[i] : i, &old, round == 0 ? N_ROWS - 1 - i : rows[i]);
+      g_free (old.memory);
+      test_array_assert_memory (&model);
+    }
+}
+
+/* One row for several rows, and rows that share memory as a source */
+static void
+rows_broadcast (TestFixture *fixture)
+{
+  const gssize shape[] = { N_ROWS, WIDTH };
+  const gint64 rows[] = { 5, -1, 0, 5 };
+  g_auto (TestArray) to = { NULL, };
+  g_auto (TestArray) from = { NULL, };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) row = NULL;
+  g_autoptr (GpuArray) repeated = NULL;
+  g_autoptr (GpuArray) four = NULL;
+
+  make_rows (&to, fixture, WHOLE);
+  make_rows (&from, fixture, WHOLE);
+  row = gpu_array_index (from.array, 0, 9, &error);
+  repeated = gpu_array_broadcast (row, shape, 2, &error);
+  four = gpu_array_slice (to.array, 0, 20, 24, 1, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_put_rows (fixture->stream, to.array, row, rows, 4, &error), error);
+  test_assert_ok (gpu_stream_take_rows (fixture->stream, four, repeated, rows, 4, &error), error);
+  for (guint i = 0; i < 4; i++)
+    {
+      copy_row (&to, rows[i], &from, 9);
+      copy_row (&to, 20 + i, &from, 9);
+    }
+  test_array_assert_memory (&to);
+}
+
+/* If a number occurs several times, its last position counts, in every order of the copies. */
+static void
+rows_repeated (TestFixture *fixture)
+{
+  g_auto (TestArray) to = { NULL, };
+  g_auto (TestArray) from = { NULL, };
+  g_autoptr (GError) error = NULL;
+  gint64 rows[N_ROWS];
+
+  make_rows (&to, fixture, WHOLE);
+  make_rows (&from, fixture, WHOLE);
+  for (guint i = 0; i < N_ROWS; i++)
+    rows[i] = i % 2 == 0 ? 3 : 3 - N_ROWS;
+  test_assert_ok (gpu_stream_put_rows (fixture->stream, to.array, from.array, rows, N_ROWS, &error),
+                  error);
+  copy_row (&to, 3, &from, N_ROWS - 1);
+  test_array_assert_memory (&to);
+}
+
+/* --- lifetime, order, threads, failures -------------------------------------------------- */
+
+/* The copies keep the memory alive until they have run. */
+static void
+rows_references (TestFixture *fixture)
+{
+  for (Layout layout = WHOLE; layout < N_LAYOUTS; layout++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_auto (TestArray) to = { NULL, };
+      g_auto (TestArray) from = { NULL, };
+      g_autoptr (GError) error = NULL;
+      g_autofree gint64 *rows = choose_rows (N_ROWS, N_ROWS / 2);
+      TestHold *hold = test_can_hold (fixture) ? test_hold (stream) : NULL;
+
+      make_rows (&to, fixture, WHOLE);
+      make_rows (&from, fixture, layout);
+      test_assert_ok (gpu_stream_take_rows (stream, to.array, from.array, rows, N_ROWS, &error),
+                      error);
+      for (guint i = 0; i < N_ROWS; i++)
+        copy_row (&to, i, &from, rows[i]);
+      g_clear_object (&from.array);
+      if (hold != NULL)
+        test_hold_release (hold);
+      test_synchronize (stream);
+      g_clear_pointer (&hold, test_hold_free);
+      test_array_assert_memory (&to);
+    }
+}
+
+/* The copies run after earlier writes of the source on another stream, and before later reads of
+ * the destination there. */
+static void
+rows_order (TestFixture *fixture)
+{
+  const gssize shape[] = { 1000, 64 };
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) from = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
+  g_autoptr (GpuArray) to = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
+  g_autofree gint64 *rows = choose_rows (1000, 1000);
+
+  g_assert_no_error (error);
+  for (guint8 round = 0; round < 30; round++)
+    {
+      g_autoptr (GBytes) value = g_bytes_new (&round, 1);
+      g_autoptr (GBytes) expected = test_value_bytes (64000, round);
+      g_autoptr (GBytes) got = NULL;
+
+      test_assert_ok (gpu_stream_fill_array (other, from, value, &error), error);
+      test_assert_ok (gpu_stream_take_rows (fixture->stream, to, from, rows, 1000, &error), error);
+      got = gpu_array_read_bytes (to, other, GPU_ARRAY_ORDER_C, NULL, &error);
+      g_assert_no_error (error);
+      test_assert_bytes (got, expected);
+    }
+}
+
+typedef struct
+{
+  TestFixture *fixture;
+  TestArray   *source;
+} Work;
+
+static gpointer
+run_copies (gpointer data)
+{
+  const Work *work = data;
+  g_autoptr (GpuStream) stream = test_stream (work->fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GError) error = NULL;
+  g_auto (TestArray) to = { NULL, };
+
+  make_rows (&to, work->fixture, WHOLE);
+  for (guint round = 0; round < 20; round++)
+    {
+      g_autofree gint64 *rows = choose_rows (N_ROWS, N_ROWS);
+
+      test_assert_ok (gpu_stream_take_rows (stream, to.array, work->source->array, rows, N_ROWS,
+                                            &error), error);
+      for (guint i = 0; i < N_ROWS; i++)
+        copy_row (&to, i, work->source, rows[i]);
+      test_synchronize (stream);
+      test_array_assert_memory (&to);
+    }
+  return NULL;
+}
+
+static void
+rows_threads (TestFixture *fixture)
+{
+  g_auto (TestArray) from = { NULL, };
+  Work work = { fixture, &from };
+  GThread *threads[4];
+
+  make_rows (&from, fixture, REVERSED);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    threads[i] = g_thread_new ("rows", run_copies, &work);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+}
+
+/* A user event fails, for which the copies wait: they do not run, and a wait for them fails. */
+static void
+rows_behind_failure (TestFixture *fixture)
+{
+  g_autofree gint64 *rows = choose_rows (N_ROWS, N_ROWS);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+  g_auto (TestArray) to = { NULL, };
+  g_auto (TestArray) from = { NULL, };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  make_rows (&to, fixture, WHOLE);
+  make_rows (&from, fixture, WHOLE);
+  event = test_gate (fixture, stream);
+  test_assert_ok (gpu_stream_take_rows (stream, to.array, from.array, rows, N_ROWS, &error), error);
+  test_assert_ok (gpu_event_fail (event, "not now", &error), error);
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not now");
+}
+
+/* --- refusals ----------------------------------------------------------------------------- */
+
+static void
+assert_refused (TestFixture *fixture,
+                GpuArray    *numbered,
+                GpuArray    *other,
+                gint64       row,
+                const char  *text,
+                const char  *more)
+{
+  const gint64 rows[] = { 1, 0, row };
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_stream_take_rows (fixture->stream, other, numbered, rows, 3, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_take_rows", text, more);
+  g_clear_error (&error);
+  g_assert_false (gpu_stream_put_rows (fixture->stream, numbered, other, rows, 3, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_put_rows", text, more);
+}
+
+/* If one number is out of bounds, no row is copied. The error names the number and its position. */
+static void
+rows_refused (TestFixture *fixture)
+{
+  const gssize shape[] = { 3, WIDTH }, short_shape[] = { 3, WIDTH - 1 };
+  const gint64 rows[] = { 1, 0, 2 };
+  g_auto (TestArray) from = { NULL, };
+  g_auto (TestArray) to = { NULL, };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) numbers = NULL;
+  g_autoptr (GpuArray) narrow = NULL;
+  g_autoptr (GpuArray) number = NULL;
+  g_autoptr (GpuArray) shared = NULL;
+
+  make_rows (&from, fixture, WHOLE);
+  test_array_init (&to, fixture, GPU_DTYPE_FLOAT32, shape, 2, GPU_ARRAY_ORDER_C);
+  numbers = gpu_array_new (fixture->context, GPU_DTYPE_INT32, shape, 2, &error);
+  narrow = gpu_array_new (fixture->context, GPU_DTYPE_FLOAT32, short_shape, 2, &error);
+  number = gpu_array_new (fixture->context, GPU_DTYPE_FLOAT32, NULL, 0, &error);
+  shared = gpu_array_broadcast (number, shape, 2, &error);
+  g_assert_no_error (error);
+  assert_refused (fixture, from.array, to.array, N_ROWS, "row 48 at position 2", "with 48 rows");
+  assert_refused (fixture, from.array, to.array, -N_ROWS - 1, "row -49 at position 2", "48 rows");
+  assert_refused (fixture, from.array, to.array, G_MININT64, "row -9223372036854775808", "48");
+  assert_refused (fixture, from.array, to.array, G_MAXINT64, "row 9223372036854775807", "48");
+  assert_refused (fixture, from.array, numbers, 2, "type", "int32");
+  assert_refused (fixture, from.array, narrow, 2, "(3, 23)", "(3, 24)");
+  assert_refused (fixture, number, to.array, 2, "no dimensions", "no rows");
+  g_assert_false (gpu_stream_take_rows (fixture->stream, shared, from.array, rows, 3, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "share memory");
+  g_clear_error (&error);
+  g_assert_false (gpu_stream_take_rows (fixture->stream, to.array, from.array, rows, 2, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(3, 24)", "2 rows", "(2, 24)");
+  g_clear_error (&error);
+  test_array_assert_memory (&to);
+  test_array_assert_memory (&from);
+  gpu_memory_release (gpu_array_get_memory (from.array));
+  g_assert_false (gpu_stream_take_rows (fixture->stream, to.array, from.array, rows, 3, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_take_rows");
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  test_init (&argc, &argv);
+  test_add ("layouts", rows_layouts);
+  test_add ("shapes", rows_shapes);
+  test_add ("overlap", rows_overlap);
+  test_add ("broadcast", rows_broadcast);
+  test_add ("repeated", rows_repeated);
+  test_add ("references", rows_references);
+  test_add ("order", rows_order);
+  test_add ("threads", rows_threads);
+  test_add ("behind-failure", rows_behind_failure);
+  test_add ("refused", rows_refused);
+
+  return test_run ();
+}
