@@ -579,7 +579,7 @@ file_end (TestFixture *fixture)
     {
       g_assert_false (reads[kind] (buffer, fixture->stream, 0, file, 0, SIZE + 100, &error));
       test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte", end,
-                             "descriptor");
+                             "gpumem-file-", "descriptor");
       check_unreadable (buffer);
     }
 

@@ -308,6 +308,19 @@ duplicate (int      fd,
   return copy >= 0 ? copy : _gpu_descriptor_duplicate (fd, error);
 }
 
+/* Returns the name of the file for messages: the path under which it was opened, as far as the
+ * system knows it, and the descriptor. */
+static char *
+get_name (int fd)
+{
+  g_autofree char *link = g_strdup_printf ("/proc/self/fd/%d", fd);
+  g_autofree char *path = g_file_read_link (link, NULL);
+
+  return path != NULL && g_path_is_absolute (path)
+         ? g_strdup_printf ("%s (descriptor %d)", path, fd)
+         : g_strdup_printf ("the file with descriptor %d", fd);
+}
+
 /**
  * gpu_file_new_for_fd: (constructor)
  * @fd: the descriptor of an open file
@@ -329,7 +342,7 @@ gpu_file_new_for_fd (int            fd,
                      GError       **error)
 {
   const char *function = "gpu_file_new_for_fd";
-  g_autofree char *name = g_strdup_printf ("the file with descriptor %d", fd);
+  g_autofree char *name = get_name (fd);
   int mode = fd < 0 ? -1 : fcntl (fd, F_GETFL);
   int copy;
 
