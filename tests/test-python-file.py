@@ -130,19 +130,82 @@ def test_stream(fixture):
         equal(path.read_bytes(), data)
 
 
+def check_open_errors(buffer, path):
+    """The class and the file name are those of open()."""
+    (path / "locked").write_bytes(b"1234567890")
+    (path / "locked").chmod(0)
+    array = Gpu.Array(buffer.context, 10, "uint8")
+    stream = buffer.context.default_stream
+    cases = [("missing", FileNotFoundError), ("", IsADirectoryError)]
+    cases += [("locked", PermissionError)] if os.getuid() != 0 else []
+    for name, kind in cases:
+        for file in (path / name, str(path / name), Gio.File.new_for_path(str(path / name))):
+            for read in (buffer.read_file, Gpu.File, lambda one: stream.read_file(buffer, one),
+                         lambda one: Gpu.Array.from_file(buffer.context, one, "uint8"),
+                         lambda one: asyncio.run(buffer.read_file_async(one))):
+                with raises(kind, str(path / name)):
+                    read(file)
+    cases = [("missing/new", FileNotFoundError), ("", IsADirectoryError), *cases[2:]]
+    for name, kind in cases:
+        for write in (buffer.write_file, lambda one: Gpu.File(one, "w"), array.to_file,
+                      lambda one: stream.write_file(buffer, one),
+                      lambda one: asyncio.run(buffer.write_file_async(one))):
+            with raises(kind, str(path / name)):
+                write(path / name)
+    with raises(ValueError, "no local path"):
+        Gpu.File(Gio.File.new_for_uri("http://localhost/data"))
+
+
+def test_paths_in_errors(fixture):
+    """Errors of a copy name the path, also of files that the program or Python has opened."""
+    buffer = Gpu.Buffer(fixture.context, 10)
+    stream = fixture.context.default_stream
+    with io_error(Gio.IOErrorEnum.NO_SPACE, "/dev/full", "byte 0"):
+        buffer.write_file("/dev/full")
+    with io_error(Gio.IOErrorEnum.NO_SPACE, "/dev/full"):
+        stream.write_file(buffer, "/dev/full")
+        stream.synchronize()
+    with folder() as path:
+        (path / "data").write_bytes(b"1234")
+        with open(path / "data", "rb") as file:
+            for one in (path / "data", file, file.fileno()):
+                with io_error(Gio.IOErrorEnum.PARTIAL_INPUT, str(path / "data"), "byte 4"):
+                    buffer.read_file(one, size=10)
+        read, write = os.pipe()
+        os.mkfifo(path / "pipe")
+        for one in (read, path / "pipe"):
+            with raises(Gpu.Error.INVALID_ARGUMENT, "GpuInputStream", "pipe"):
+                buffer.read_file(one)
+        os.close(read)
+        os.close(write)
+
+
+def test_write_nothing(fixture):
+    """A file that a path names ends behind the last byte, also if no byte is written."""
+    buffer = Gpu.Buffer(fixture.context, 10)
+    stream = fixture.context.default_stream
+    empty = Gpu.Array(fixture.context, 0, "uint8")
+    for write in (lambda one: buffer.write_file(one, size=0, position=5),
+                  lambda one: stream.write_file(buffer, one, size=0, position=5),
+                  lambda one: asyncio.run(buffer.write_file_async(one, size=0, position=5)),
+                  lambda one: empty.to_file(one, 5)):
+        for before, after in ((b"", bytes(5)), (b"12", b"12" + bytes(3)), (b"1234567", b"12345")):
+            with folder() as path:
+                (path / "data").write_bytes(before)
+                write(path / "data")
+                equal((path / "data").read_bytes(), after)
+
+
 def test_errors(fixture):
     buffer = Gpu.Buffer(fixture.context, 10)
     with folder() as path:
-        with io_error(Gio.IOErrorEnum.NOT_FOUND, "missing"):
-            buffer.read_file(path / "missing")
+        check_open_errors(buffer, path)
         with raises(ValueError, "'x'"):
             Gpu.File(path / "new", "x")
         with raises(TypeError, "a path", "1.5"):
             buffer.read_file(1.5)
         with raises(Gpu.Error.INVALID_ARGUMENT, "descriptor 1000000"):
             buffer.read_file(1000000)
-        with raises(Gpu.Error.INVALID_ARGUMENT, str(path)):
-            buffer.read_file(path)
         (path / "data").write_bytes(b"1234567890")
         with raises(Gpu.Error.INVALID_ARGUMENT, "Memory.write_file", "not open for writing"):
             buffer.write_file(Gpu.File(path / "data"))

@@ -2,6 +2,7 @@
 """Files, and the copies between files and memory."""
 
 import contextlib
+import errno
 import os
 import stat
 
@@ -16,20 +17,30 @@ from ._gpumem_ndarray import to_dtype
 
 Gpu = get_introspection_module("Gpu")
 
-_MODES = {"r": Gpu.FileFlags.READ,
-          "r+": Gpu.FileFlags.READ | Gpu.FileFlags.WRITE,
-          "w": Gpu.FileFlags.WRITE | Gpu.FileFlags.CREATE,
-          "w+": Gpu.FileFlags.READ | Gpu.FileFlags.WRITE | Gpu.FileFlags.CREATE}
+_MODES = {"r": os.O_RDONLY, "r+": os.O_RDWR, "w": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
+          "w+": os.O_RDWR | os.O_CREAT | os.O_TRUNC}
 
 
-def _to_gfile(file):
-    if isinstance(file, Gio.File):
-        return file
+def _get_path(file):
+    """Returns the path of a file that open() or GIO names."""
+    path = file.get_path() if isinstance(file, Gio.File) else file
+    if path is None:
+        raise ValueError(f"{file.get_uri()} has no local path")
     try:
-        return Gio.File.new_for_path(os.fsencode(file).decode("utf-8", "surrogateescape"))
+        return os.fspath(path)
     except TypeError:
         raise TypeError("a file must be a path, a Gpu.File, a Gio.File, an open file or a "
                         f"descriptor, not {file!r}") from None
+
+
+def _open_path(path, flags):
+    """Returns a descriptor. Raises the errors of open(). Does not wait for the other end of a pipe,
+    which Gpu.File() then refuses."""
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    if stat.S_ISDIR(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    return fd
 
 
 def _open(file, mode, direct=False):
@@ -43,14 +54,19 @@ def _open(file, mode, direct=False):
     flags = _MODES.get(mode.replace("b", "") if isinstance(mode, str) else mode)
     if flags is None:
         raise ValueError(f"mode must be 'r', 'r+', 'w' or 'w+', not {mode!r}")
-    return Gpu.File.open(_to_gfile(file), flags | options)
+    fd = _open_path(_get_path(file), flags)
+    try:
+        return Gpu.File.new_for_fd(fd, options)
+    finally:
+        os.close(fd)
 
 
 class FileMethods:
     """Gpu.File(file, mode="r", direct=False): an open file, for Memory.read_file() and similar
     methods. The file is a path or a Gio.File, which is opened with the mode "r", "r+", "w" or "w+"
     of open(); or an open file of Python or a descriptor, which keeps its own mode. All modes are
-    binary. With direct=True, copies bypass the page cache where that is possible."""
+    binary. With direct=True, copies bypass the page cache where that is possible. Raises OSError as
+    open() does, such as FileNotFoundError, if the file cannot be opened."""
     flags = property(lambda self: self.get_property("flags"))
     size = property(lambda self: self.get_size(), doc="The current size of the file, in bytes.")
 
@@ -95,27 +111,29 @@ def _creating(file):
     if not isinstance(file, (str, bytes, os.PathLike)):
         yield _to_file(file, "w"), None
         return
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = _open_path(file, os.O_WRONLY | os.O_CREAT)
     try:
         yield Gpu.File.new_for_fd(fd, Gpu.FileFlags.NONE), fd
     finally:
         os.close(fd)
 
 
-def _cut(fd, end):
-    """Removes the bytes behind end. Devices have no end."""
+def _cut(fd, end, extends=False):
+    """Removes the bytes behind end, and with extends=True appends zeros up to end. Devices have no
+    end."""
     status = os.fstat(fd)
-    if stat.S_ISREG(status.st_mode) and status.st_size > end:
+    if stat.S_ISREG(status.st_mode) and (status.st_size > end or extends):
         os.ftruncate(fd, end)
 
 
 @contextlib.contextmanager
 def _replacing(file, end):
-    """Yields a Gpu.File for writing. A path names a file that has end bytes afterwards."""
+    """Yields a Gpu.File for writing. A path names a file that has end bytes afterwards, also if no
+    bytes were written."""
     with _creating(file) as (opened, fd):
         yield opened
         if fd is not None:
-            _cut(fd, end)
+            _cut(fd, end, True)
 
 
 class MemoryFileMethods:
@@ -125,8 +143,9 @@ class MemoryFileMethods:
     def read_file(self, file, offset=0, position=0, size=None, stream=None) -> int:
         """Copies size bytes from a position of a file to the memory, from offset on, and waits.
         Without a size, copies to the end of the file or of the memory. Returns the number of bytes.
-        Ctrl-C ends the copy. Raises GLib.Error of the domain Gio.io_error_quark() if the file
-        fails."""
+        Ctrl-C ends the copy. Raises OSError as open() does if the file cannot be opened, and
+        GLib.Error of the domain Gio.io_error_quark() if the copy fails, with the path and the
+        position in the message."""
         file = _to_file(file, "r")
         offset, position, size = _get_range(self, file, offset, position, size)
         _run(Gpu.Memory.read_file, self, stream, offset, file, position, size)
@@ -135,7 +154,7 @@ class MemoryFileMethods:
     def write_file(self, file, offset=0, position=0, size=None, stream=None) -> int:
         """Copies size bytes of the memory, from offset on, by default all, to a position of a file,
         and waits. Returns the number of bytes. A path names a file that is created or replaced:
-        pass Gpu.File(path, "r+") to change a part of a file."""
+        pass Gpu.File(path, "r+") to change a part of a file. Errors are as in read_file()."""
         offset, position, size = _get_range(self, None, offset, position, size)
         with _replacing(file, position + size) as opened:
             _run(Gpu.Memory.write_file, self, stream, offset, opened, position, size)
@@ -268,7 +287,7 @@ class StreamFileMethods:
             if source is not None:
                 Gpu.Stream.write_file(self, source, offset, opened, position, size, cancellable)
             if fd is not None:
-                _cut(fd, position + size)
+                _cut(fd, position + size, size == 0)
         return size
 
 
