@@ -608,8 +608,64 @@ def test_copy_batch(fixture):
                                     + bytes(70))
     with raises(Gpu.InvalidArgumentError, "copy 1"):
         stream.copy_batch([(target, source, 1), (target, source, 10, 95)])
-    with raises(TypeError, "copy 0"):
-        stream.copy_batch([target])
+
+
+def test_copy_batch_arguments(fixture):
+    """Errors name the copy, the argument and the types that it may have."""
+    stream = Gpu.Stream(fixture.context)
+    one, other = Gpu.Buffer(fixture.context, 100), Gpu.Buffer(fixture.context, 100)
+    array = Gpu.Array.zeros(fixture.context, (4, 3), "float32")
+    one.fill(7)
+    good = (one, other, 1)
+    for copies, kind, words in (
+            (5, TypeError, ("copies", "list of tuples", "5")),
+            (one, TypeError, ("copies", "list of tuples", "Buffer")),
+            ([one], TypeError, ("copies[0]", "tuple", "Buffer")),
+            ((one, other), TypeError, ("copies[0]", "tuple", "Buffer")),
+            ([good, "ab"], TypeError, ("copies[1]", "tuple", "'ab'")),
+            ([good, (one,)], TypeError, ("copies[1]", "size, destination_offset")),
+            ([good, (*good, 1, 2, 3)], TypeError, ("copies[1]", "size, destination_offset")),
+            ([good, (one, 5)], TypeError, ("copies[1]", "source must be Gpu.Memory", "int")),
+            ([good, (None, one)], TypeError, ("copies[1]", "destination must be Gpu.Memory")),
+            ([good, (one, other, "x")], TypeError, ("copies[1]", "size must be", "'x'")),
+            ([good, (one, other, True)], TypeError, ("copies[1]", "size must be", "True")),
+            ([good, (one, other, 1, None)], TypeError, ("copies[1]", "offsets", "None")),
+            ([good, (one, other, 1, 0, 1.5)], TypeError, ("copies[1]", "source_offset", "1.5")),
+            ([good, (one, other, 1, -1)], OverflowError, ("copies[1]", "destination_offset", "-1")),
+            ([good, (array, other, -1)], OverflowError, ("copies[1]", "size", "-1")),
+            (iter([good, (one, other, 2 ** 64)]), OverflowError, ("copies[1]", "size", "184467")),
+            ([good, (one, array[:, 1])], ValueError, ("copies[1]", "not contiguous"))):
+        with raises(kind, *words):
+            stream.copy_batch(copies)
+    stream.synchronize()
+    assert bytes(one.read()) == bytes([7] * 100)
+
+
+def test_row_arguments(fixture):
+    """Errors of indices say that lists of rows are possible; those of rows name the position."""
+    need_numpy()
+    array = Gpu.Array.zeros(fixture.context, (4, 3), "float32")
+    for key in (1.5, "x", b"x", {1}, ([1], 2), np.array([True, False]), np.array([[1, 2]]),
+                np.array([1.5])):
+        with raises(TypeError, "an array index must be", "list of whole numbers"):
+            array[key]
+        with raises(TypeError, "an array index must be", "list of whole numbers"):
+            array[key] = 1
+    for rows, words in (([True], ("rows[0]", "True")), ([1, 1.5], ("rows[1]", "1.5")),
+                        ([1, "x"], ("rows[1]", "'x'")), ([[1, 2]], ("rows[0]", "[1, 2]")),
+                        ([0, 1, None], ("rows[2]", "None")), ([np.True_], ("rows[0]", "True"))):
+        for call in (lambda: array[rows], lambda: array.take(rows), lambda: array.put(rows, 0)):
+            with raises(TypeError, *words, "whole number"):
+                call()
+    for rows, word in ((5, "5"), (None, "None"), (np.zeros(2), "float64"),
+                       (np.array([[1]]), "(1, 1)")):
+        with raises(TypeError, "rows must be", word):
+            array.take(rows)
+    for values, kind, words in ((object(), TypeError, ("values", "float32", "object")),
+                                ("x", ValueError, ("values", "float32", "'x'")),
+                                (np.zeros((2, 3)), ValueError, ("(2, 3)", "1 rows", "(3,)"))):
+        with raises(kind, *words):
+            array.put([1], values)
 
 
 def test_full(fixture):

@@ -67,7 +67,7 @@ from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, 
 from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
 from ._gpumem_program import ProgramMethods
 from ._gpumem_repr import install as install_repr
-from ._gpumem_rows import ArrayRowMethods, to_copies
+from ._gpumem_rows import ArrayRowMethods, copy_batch
 from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocator, scopes,
                             using_allocator)
 from ._gpumem_structs import match_dtype_to_c_struct
@@ -1439,8 +1439,7 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         """Does many copies at once, in any order: a list of tuples of a destination and a source,
         and optionally the size, the offset in the destination and that in the source, as for
         copy(). No destination may overlap another range."""
-        memories, ranges = to_copies(copies, self)
-        return Gpu.Stream.copy_batch(self, memories, ranges)
+        return copy_batch(self, copies)
 
     def copy_region(self, destination, source, extent, destination_layout=None,
                     source_layout=None):

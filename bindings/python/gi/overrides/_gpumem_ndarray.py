@@ -266,8 +266,9 @@ def _to_index(value):
     try:
         return operator.index(None if is_bool else value)
     except TypeError:
-        raise TypeError("an array index must be a number, a slice, None, ... or the name of a "
-                        f"field, not {describe(value)}") from None
+        raise TypeError("an array index must be a number, a slice, None, ..., the name of a field "
+                        "of a record, or without other indices a list of whole numbers, those of "
+                        f"rows, not {describe(value)}") from None
 
 
 class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
@@ -575,7 +576,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         no dimensions: item() returns its value. A list of numbers selects rows, and returns a copy:
         see take(). Raises IndexError for a number out of bounds, and TypeError for other arrays of
         numbers or truth values."""
-        if isinstance(key, str):
+        if isinstance(key, str) and self.get_dtype().get_n_fields() > 0:
             return self.get_field(key)
         if is_list_of_rows(key):
             return self.take(key)

@@ -1,19 +1,50 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Batches of copies, and rows of arrays by a list of their numbers."""
 
-import operator
-
 from ..module import get_introspection_module
 from ._gpumem import loaded_numpy
 from ._gpumem_arrays import check_destination, to_range
-from ._gpumem_checks import describe, get_stream
+from ._gpumem_checks import describe, get_stream, to_index, to_size
 from ._gpumem_errors import InvalidArgumentError
 
 Gpu = get_introspection_module("Gpu")
 
+_NUMBERS = ("size", "destination_offset", "source_offset")
+
 
 def _complete(destination, source, size=None, destination_offset=0, source_offset=0):
     return destination, source, size, destination_offset, source_offset
+
+
+def _complete_at(i, copy):
+    if not isinstance(copy, (tuple, list)) or not 2 <= len(copy) <= 5:
+        raise TypeError(f"copies[{i}] must be a tuple of a destination and a source, and then "
+                        f"optionally {', '.join(_NUMBERS)}, not {describe(copy)}")
+    return _complete(*copy)
+
+
+def _check_numbers(i, size, to, start):
+    """Raises an error for numbers outside of the range of a size of C. Returns the numbers."""
+    numbers = [value if value is None else to_size(value, f"copies[{i}]: {name}")
+               for name, value in zip(_NUMBERS, (size, to, start))]
+    if None in numbers[1:]:
+        raise TypeError(f"copies[{i}]: the offsets must be whole numbers, not None")
+    return numbers
+
+
+def _locate(i, copy, stream):
+    """Returns the arguments of one copy with the memory that arrays use."""
+    destination, source, *numbers = _complete_at(i, copy)
+    size, to, start = _check_numbers(i, *numbers)
+    try:
+        source, start, size = to_range(source, start, size, stream, "source")
+        destination, to, size = to_range(destination, to, size, stream, "destination")
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError):      # of the library
+            raise
+        message = str(error).replace("Stream.copy_batch: ", "", 1)
+        raise type(error)(f"copies[{i}]: {message}") from None
+    return destination, source, size, to, start
 
 
 def to_copies(copies, stream):
@@ -21,25 +52,37 @@ def to_copies(copies, stream):
     memories, numbers, ranges = [], {}, []
 
     def number(memory):
-        found = numbers.get(id(memory))         # cheaper than the hash of a memory
+        # Cheaper than the hash of a memory. The list keeps the memory, so no id() repeats.
+        found = numbers.get(id(memory))
         if found is None:
             found = numbers[id(memory)] = len(memories)
             memories.append(memory)
         return found
 
     for i, copy in enumerate(copies):
-        try:
-            destination, source, size, to, start = _complete(*copy)
-        except TypeError:
-            raise TypeError(f"copy {i} must be a tuple of a destination and a source, and then "
-                            f"size and offsets, not {describe(copy)}") from None
+        destination, source, size, to, start = _complete_at(i, copy)
         if not (type(size) is type(to) is type(start) is int and isinstance(source, Gpu.Memory)
                 and isinstance(destination, Gpu.Memory)):
-            source, start, size = to_range(source, start, size, stream, "source")
-            destination, to, size = to_range(destination, to, size, stream, "destination")
+            destination, source, size, to, start = _locate(i, copy, stream)
         if destination is not None and source is not None:
             ranges += (number(destination), to, number(source), start, size)
     return memories, ranges
+
+
+def copy_batch(stream, copies):
+    """Calls the function of the library for tuples of the arguments of copy()."""
+    try:
+        copies = list(copies)
+    except TypeError:
+        raise TypeError("copies must be a list of tuples of the arguments of copy(), not "
+                        f"{describe(copies)}") from None
+    memories, ranges = to_copies(copies, stream)
+    try:
+        return Gpu.Stream.copy_batch(stream, memories, ranges)
+    except OverflowError:
+        for i, copy in enumerate(copies):
+            _check_numbers(i, *_complete(*copy)[2:])
+        raise
 
 
 def is_list_of_rows(key):
@@ -59,19 +102,28 @@ def _to_rows(rows):
         return rows.tolist() if rows.dtype == "uint64" else rows.astype("int64", copy=False)
     if numpy is not None and isinstance(rows, numpy.ndarray):
         raise TypeError(f"rows must be integers with one dimension, not {describe(rows)}")
-    rows = list(rows)
+    try:
+        rows = list(rows)
+    except TypeError:
+        raise TypeError(f"rows must be a list of numbers of rows, not {describe(rows)}") from None
     if set(map(type, rows)) <= {int}:
         return rows
-    return [_to_row(row, i) for i, row in enumerate(rows)]
+    return [to_index(row, f"rows[{i}]") for i, row in enumerate(rows)]
 
 
-def _to_row(row, i):
-    if not isinstance(row, bool):
-        try:
-            return operator.index(row)
-        except TypeError:
-            pass
-    raise TypeError(f"rows[{i}] must be the number of a row, not {describe(row)}")
+def _to_values(values, array, n_rows):
+    """Returns an array of NumPy with values for n_rows rows of an array."""
+    import numpy
+    dtype, shape = array.dtype, (n_rows, *array.shape[1:])
+    try:
+        values = numpy.asarray(values, dtype)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"values must be numbers of type {dtype}: {error}") from None
+    try:
+        return numpy.ascontiguousarray(numpy.broadcast_to(values, shape))
+    except ValueError:
+        raise ValueError(f"values of shape {values.shape} cannot be broadcast to {n_rows} rows of "
+                         f"shape {shape[1:]}") from None
 
 
 def _run(method, target, source, rows, stream, numbered):
@@ -110,8 +162,5 @@ class ArrayRowMethods:
         check_destination(self)
         rows = _to_rows(rows)
         if not isinstance(values, Gpu.Array):
-            import numpy
-            values = numpy.broadcast_to(numpy.asarray(values, self.dtype),
-                                        (len(rows), *self.shape[1:]))
-            values = type(self).from_numpy(self.context, numpy.ascontiguousarray(values))
+            values = type(self).from_numpy(self.context, _to_values(values, self, len(rows)))
         _run(Gpu.Stream.put_rows, self, values, rows, stream, self)
