@@ -28,12 +28,17 @@ def find_example(name):
     return path
 
 
-def run(*command, **environment):
-    """Runs a program. Returns the first words of the lines of its table."""
+def start(*command, **environment):
     done = subprocess.run(command, env={**os.environ, **ENVIRONMENT, **environment}, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT)
     if done.returncode == 77:
         raise Skip(done.stdout.strip().split("\n")[-1])
+    return done
+
+
+def run(*command, **environment):
+    """Runs a program. Returns the first words of the lines of its table."""
+    done = start(*command, **environment)
     assert done.returncode == 0, f"status {done.returncode}: {done.stdout}{done.stderr}"
     return [line.split()[0] for line in done.stdout.splitlines()[2:]]
 
@@ -61,6 +66,15 @@ def test_processes(fixture):
     equal(run("mpiexec", "-n", "3", sys.executable, "-m", "mpi4py", program, "--width=50",
               "--rows=9", "--steps=10", "--depth=3", GPUMEM_DEVICE=fixture.device.id),
           ["1", "2", "3"])
+
+
+def plain_workers():
+    """The number of processes is that of mpiexec. No program ignores a number of workers."""
+    need_numpy()
+    for name, argument, words in (("halo-mpi.py", "--workers=2", "unrecognized"),
+                                  ("halo-devices.py", "--workers=0", "1 or more")):
+        done = start(sys.executable, find_example(name), argument)
+        assert done.returncode == 2 and words in done.stderr, done
 
 
 def count_devices(**environment):

@@ -46,7 +46,7 @@ def get_kernel(context):
     return Gpu.Program(context, SOURCE).blur
 
 
-def parse_arguments(doc):
+def parse_arguments(doc, has_workers=True):
     """Returns the sizes. The defaults are for a test; --width 16384 --rows 65536 --steps 256
     --depth 32 is 4 GiB for each device, and as much for the result of a step."""
     parser = argparse.ArgumentParser(description=doc.partition("\n\n")[0])
@@ -54,10 +54,13 @@ def parse_arguments(doc):
     parser.add_argument("--rows", type=int, default=96, help="rows for each device")
     parser.add_argument("--steps", type=int, default=10, help="number of blurs")
     parser.add_argument("--depth", type=int, default=4, help="rows of a halo")
-    parser.add_argument("--workers", type=int, default=2, help="devices or processes at most")
+    if has_workers:
+        parser.add_argument("--workers", type=int, default=2, help="devices or processes at most")
     arguments = parser.parse_args()
     if not 1 <= arguments.depth <= arguments.rows:
         parser.error("the depth must be 1 to the number of rows")
+    if has_workers and arguments.workers < 1:
+        parser.error("the number of workers must be 1 or more")
     return arguments
 
 
