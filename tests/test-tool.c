@@ -453,6 +453,31 @@ can_build (void)
   return FALSE;
 }
 
+/* The output has one format. */
+static void
+test_two_formats (void)
+{
+#ifdef HAVE_TOUR
+  static const char *const commands[][2] = {
+    { "devices" }, { "info" }, { "monitor" }, { "bandwidth" }, { "pool", "bench" },
+    { "pool", "replay" }, { "tour" }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    {
+      const char *word = commands[i][1];
+      g_auto (TestRun) run = test_tool_run (commands[i][0], word != NULL ? word : "--csv", "--json",
+                                            "--csv", NULL);
+
+      g_assert_cmpint (run.status, ==, 2);
+      g_assert_cmpstr (run.out, ==, "");
+      g_assert_nonnull (strstr (run.err, "--json and --csv cannot be used together"));
+    }
+#else
+  g_test_skip ("the command was built without JSON");
+#endif
+}
+
 /* Every command fails if it cannot write its output. */
 static void
 test_full_output (void)
@@ -518,6 +543,7 @@ main (int    argc,
   if (has_tool)
     {
       test_add_plain ("usage", test_usage);
+      test_add_plain ("two-formats", test_two_formats);
       test_add_plain ("full-output", test_full_output);
       test_add_plain ("devices", test_devices_table);
       test_add_plain ("topology", test_topology);

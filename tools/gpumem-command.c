@@ -67,6 +67,17 @@ print_help (GOptionContext *context)
   gpumem_command_print_help (help);
 }
 
+/* Returns whether the option @name was given. */
+static gboolean
+is_set (const GOptionEntry *entries,
+        const char         *name)
+{
+  for (; entries->long_name != NULL; entries++)
+    if (g_str_equal (entries->long_name, name))
+      return *(const gboolean *) entries->arg_data;
+  return FALSE;
+}
+
 /* Parses the options of @command into @entries; prints an error if they are invalid. */
 gboolean
 gpumem_command_parse (const GpumemCommand *command,
@@ -88,9 +99,14 @@ gpumem_command_parse (const GpumemCommand *command,
       print_help (context);
       exit (GPUMEM_EXIT_OK);
     }
-  if (g_option_context_parse_strv (context, &arguments, &error))
+  if (!g_option_context_parse_strv (context, &arguments, &error))
+    {
+      gpumem_command_usage (command, "%s", error->message);
+      return FALSE;
+    }
+  if (!is_set (entries, "json") || !is_set (entries, "csv"))
     return TRUE;
-  gpumem_command_usage (command, "%s", error->message);
+  gpumem_command_usage (command, "--json and --csv cannot be used together");
   return FALSE;
 }
 
