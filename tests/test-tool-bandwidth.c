@@ -282,6 +282,38 @@ count_ends (JsonArray  *results,
 }
 #endif
 
+static void
+restore_driver (const char *old)
+{
+  g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  if (old != NULL)
+    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+}
+
+/* Without --sizes, the copies fit in the memory of small devices. A chosen size is left out. */
+static void
+test_peers_small (TestFixture *fixture)
+{
+  g_autofree char *old = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
+
+  if (!is_stand_in (fixture))
+    return;
+  g_setenv ("GPUMEM_CUDA_DRIVER", "devices=2,memory=20M", TRUE);
+  {
+    g_auto (TestRun) run = test_tool_run ("bandwidth", "--peers", "cuda:0", QUICK, NULL);
+    g_auto (TestRun) large = test_tool_run ("bandwidth", "--peers", "cuda:0", "-s", "256M", QUICK,
+                                            NULL);
+
+    restore_driver (old);
+    g_assert_cmpstr (run.err, ==, "");
+    g_assert_cmpint (run.status, ==, 0);
+    g_assert_nonnull (strstr (run.out, "\nCopies of 4.0 MiB: GB/s\n"));
+    g_assert_true (g_regex_match_simple ("(?m)^cuda:1( +[0-9.]+){3}$", run.out, 0, 0));
+    g_assert_null (strstr (run.out, "the free memory is enough"));
+    g_assert_nonnull (strstr (large.out, "the free memory is enough"));
+  }
+}
+
 /* With four devices, two of them without access to each other's memory, every copy is measured. */
 static void
 test_peers_json (TestFixture *fixture)
@@ -298,10 +330,7 @@ test_peers_json (TestFixture *fixture)
     return;
   g_setenv ("GPUMEM_CUDA_DRIVER", "devices=4,deny=0-2:2-0,leaks=yes", TRUE);
   run = test_tool_run ("bandwidth", "--peers", "cuda:3", "--json", "-s", "200K", QUICK, NULL);
-  if (old != NULL)
-    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
-  else
-    g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  restore_driver (old);
   g_assert_cmpstr (run.err, ==, "");
   g_assert_cmpint (run.status, ==, 0);
   root = parse (&run, parser);
@@ -398,9 +427,7 @@ run_on_driver (const char *id,
 
   g_setenv ("GPUMEM_CUDA_DRIVER", driver, TRUE);
   run = test_tool_run ("bandwidth", id, "-s", "4K", "-p", names, QUICK, NULL);
-  g_unsetenv ("GPUMEM_CUDA_DRIVER");
-  if (old != NULL)
-    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+  restore_driver (old);
   return run;
 }
 
@@ -559,6 +586,7 @@ main (int    argc,
       test_add_plain ("file/exists", test_file_exists);
       test_add ("peers", test_peers);
       test_add ("peers/json", test_peers_json);
+      test_add ("peers/small", test_peers_small);
       test_add_plain ("usage", test_usage);
       test_add_plain ("help", test_help);
       test_add_plain ("device-errors", test_device_errors);

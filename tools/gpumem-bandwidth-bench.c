@@ -86,37 +86,37 @@ omit (GpumemBench      *bench,
   g_ptr_array_add (bench->omissions, omission);
 }
 
-/* Gets the free memory of the host and of the device. limit_sizes() leaves half of this memory
- * unused. Copies in both directions at once need two allocations in device memory and two in host
- * memory. If the device has no memory of its own, all four are in host memory. */
-static gboolean
-get_free_memory (GpumemBench  *bench,
-                 guint64      *host_size,
-                 guint64      *device_size,
-                 GError      **error)
+/* Copies in both directions at once need two allocations in device memory and two in host memory.
+ * If the device has no memory of its own, all four are in host memory. Half of the free memory
+ * remains unused. */
+gboolean
+gpumem_bench_get_limit (GpuContext  *device_context,
+                        guint64     *limit,
+                        GError     **error)
 {
   g_autoptr (GpuDevice) host = gpu_device_find ("host", error);
   g_autoptr (GpuContext) context = host != NULL ? gpu_context_new (host, GPU_CONTEXT_FLAGS_NONE,
                                                                    error) : NULL;
+  guint64 host_size, device_size, total;
   GpuMemoryInfoSource source;
-  guint64 total;
 
-  return context != NULL &&
-         gpu_context_get_memory_info (context, host_size, &total, &source, error) &&
-         gpu_context_get_memory_info (bench->context, device_size, &total, &source, error);
+  if (context == NULL ||
+      !gpu_context_get_memory_info (context, &host_size, &total, &source, error) ||
+      !gpu_context_get_memory_info (device_context, &device_size, &total, &source, error))
+    return FALSE;
+  *limit = MIN (gpu_device_get_max_allocation (gpu_context_get_device (device_context)),
+                MIN (host_size / 8, device_size / 4));
+  return TRUE;
 }
 
 static gboolean
 limit_sizes (GpumemBench  *bench,
              GError      **error)
 {
-  guint64 largest = gpu_device_get_max_allocation (bench->device);
-  guint64 host_size = 0;
-  guint64 device_size = 0;
+  guint64 largest;
 
-  if (!get_free_memory (bench, &host_size, &device_size, error))
+  if (!gpumem_bench_get_limit (bench->context, &largest, error))
     return FALSE;
-  largest = MIN (largest, MIN (host_size / 8, device_size / 4));
   for (guint i = bench->sizes->len; i > 0; i--)
     {
       guint64 size = g_array_index (bench->sizes, guint64, i - 1);

@@ -50,6 +50,26 @@ gpumem_peers_clear (GpumemPeers *peers)
   g_clear_pointer (&peers->sizes, g_array_unref);
 }
 
+gboolean
+gpumem_peers_fit_size (GpumemPeers  *peers,
+                       GError      **error)
+{
+  guint64 *size = &g_array_index (peers->sizes, guint64, 0);
+
+  for (guint i = 0; i < peers->devices->len; i++)
+    {
+      g_autoptr (GpuContext) context = gpu_context_new (g_ptr_array_index (peers->devices, i),
+                                                        GPU_CONTEXT_FLAGS_NONE, error);
+      guint64 limit;
+
+      if (context == NULL || !gpumem_bench_get_limit (context, &limit, error))
+        return FALSE;
+      while (*size > MAX (limit, 1))
+        *size /= 2;
+    }
+  return TRUE;
+}
+
 /* The bench takes one path in each direction, but not in both at once. */
 static gboolean
 open_bench (GpumemBench  *bench,

@@ -166,7 +166,8 @@ measure_peers (GpumemBench   *bench,
   peers.min_time = bench->min_time;
   peers.n_rounds = bench->n_rounds;
   peers.cancellable = bench->cancellable;
-  whole = gpumem_peers_run (&peers, &error);
+  whole = (options->sizes != NULL || gpumem_peers_fit_size (&peers, &error))
+          && gpumem_peers_run (&peers, &error);
   if (error == NULL)
     report_peers (&peers, options);
   if (error == NULL && bench->plot != NULL && gpumem_peers_plot (&peers, bench->plot, &error))
@@ -253,7 +254,7 @@ parse (Options  *options,
     { "peer", 0, 0, G_OPTION_ARG_STRING, &options->peer,
       "The other end of the path peer [the next device]", "ID" },
     { "peers", 0, 0, G_OPTION_ARG_NONE, &options->peers,
-      "Measure between all devices of the back end, 256M by default", NULL },
+      "Measure between all devices of the back end [" DEFAULT_PEERS ", or what fits]", NULL },
     { "threads", 't', 0, G_OPTION_ARG_INT, &options->n_threads,
       "Number of threads that copy pageable memory", "N" },
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options->min_time,

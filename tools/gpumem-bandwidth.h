@@ -145,6 +145,10 @@ GArray      *gpumem_sizes_parse           (const char          *list,
                                            GError             **error);
 const char  *gpumem_direction_get_name    (GpumemDirection      direction);
 
+/* Gets the size of the largest copies for which the device and the host have enough free memory. */
+gboolean     gpumem_bench_get_limit       (GpuContext          *device_context,
+                                           guint64             *limit,
+                                           GError             **error);
 gboolean     gpumem_bench_open            (GpumemBench         *bench,
                                            GError             **error);
 gboolean     gpumem_bench_run             (GpumemBench         *bench);
@@ -209,6 +213,9 @@ void         gpumem_peers_print_json      (const GpumemPeers   *peers,
 void         gpumem_peers_init            (GpumemPeers         *peers,
                                            GpuDevice           *device);
 void         gpumem_peers_clear           (GpumemPeers         *peers);
+/* Halves the only size until copies between all devices fit in memory. */
+gboolean     gpumem_peers_fit_size        (GpumemPeers         *peers,
+                                           GError             **error);
 /* Returns: %FALSE if the user has interrupted the measurements, or with @error set if they could
  * not begin */
 gboolean     gpumem_peers_run             (GpumemPeers         *peers,
