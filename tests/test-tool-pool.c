@@ -582,9 +582,49 @@ test_bench (void)
   g_assert_cmpint (run.status, ==, 0);
   g_assert_true (g_str_has_prefix (run.out, "host"));
   g_assert_nonnull (strstr (run.out, "1,000,000 holes: only with --slow"));
+  g_assert_true (g_regex_match_simple ("(?m)^  jemalloc +1 +[0-9.]+$|libjemalloc.so.2 is not inst",
+                                       run.out, 0, 0));
+  g_assert_true (g_regex_match_simple ("(?m)^  mimalloc +1 +[0-9.]+$|libmimalloc.so.2 is not inst",
+                                       run.out, 0, 0));
   for (guint i = 0; rows[i] != NULL && !g_str_equal (rows[i], "Left out"); i++)
     g_assert_cmpint (g_utf8_strlen (rows[i], -1), <=, 120);
 }
+
+/* The process that measures another malloc() prints nothing if the library is not loaded. */
+static void
+test_bench_library (void)
+{
+  g_auto (TestRun) run = test_tool_run ("pool", "bench", "host", QUICK, "--malloc-line=5,0", NULL);
+  g_auto (TestRun) wrong = test_tool_run ("pool", "bench", "host", QUICK, "--malloc-line=0,0",
+                                          NULL);
+
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpstr (run.out, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  g_assert_nonnull (strstr (wrong.err, "invalid line '0,0'"));
+  g_assert_cmpint (wrong.status, ==, 1);
+}
+
+#ifdef HAVE_TOUR
+/* On the host, malloc() of a library is measured, or left out because it is not installed. */
+static void
+check_library (JsonObject *root,
+               JsonObject *result,
+               const char *name,
+               gboolean    is_host)
+{
+  JsonArray *omissions = json_object_get_array_member (root, "left-out");
+  gboolean is_installed = is_host;
+
+  for (guint i = 0; i < json_array_get_length (omissions); i++)
+    if (g_str_has_prefix (json_array_get_string_element (omissions, i), name))
+      {
+        g_test_message ("%s", json_array_get_string_element (omissions, i));
+        is_installed = FALSE;
+      }
+  g_assert_true (json_object_has_member (result, name) == is_installed);
+}
+#endif
 
 /* Measures with 1 thread and with 3 threads. Both results contain times for buffers and, if the
  * pool has blocks, for blocks. Only the result for 1 thread contains times for the device's own
@@ -598,6 +638,7 @@ test_bench_json (TestFixture *fixture)
   g_autoptr (JsonParser) parser = json_parser_new ();
   JsonObject *root;
   JsonArray *results;
+  gboolean is_host = g_str_equal (gpu_device_get_backend (fixture->device), "host");
   gboolean blocks;
   guint n_first = 0;
 
@@ -622,8 +663,9 @@ test_bench_json (TestFixture *fixture)
       g_assert_true (json_object_has_member (result, "device-on-stream-ns")
                      == (n_threads == 1 && (gpu_device_get_capabilities (fixture->device)
                                             & GPU_CAPABILITIES_STREAM_ORDERED) != 0));
-      g_assert_true (json_object_has_member (result, "malloc-ns")
-                     == g_str_equal (gpu_device_get_backend (fixture->device), "host"));
+      g_assert_true (json_object_has_member (result, "malloc-ns") == is_host);
+      check_library (root, result, "jemalloc-ns", is_host);
+      check_library (root, result, "mimalloc-ns", is_host);
     }
   g_assert_cmpuint (n_first, ==, 2);
 #else
@@ -663,6 +705,7 @@ main (int    argc,
       test_add ("failing-driver", test_failing_driver);
       test_add ("failure-after-refusal", test_failure_after_refusal);
       test_add_plain ("bench", test_bench);
+      test_add_plain ("bench/library", test_bench_library);
       test_add ("bench/json", test_bench_json);
       test_add ("interrupted", test_interrupted);
     }

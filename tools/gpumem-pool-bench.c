@@ -51,7 +51,8 @@ static const Workload workloads[] = {
 #define SLOW      1000000           /* workloads with at least this number of holes need --slow */
 
 static const char *const source_names[GPUMEM_N_SOURCES] = {
-  "pool-block-ns", "pool-buffer-ns", "device-ns", "device-on-stream-ns", "malloc-ns"
+  "pool-block-ns", "pool-buffer-ns", "device-ns", "device-on-stream-ns", "malloc-ns",
+  "jemalloc-ns", "mimalloc-ns"
 };
 
 /* A thread, and the memory that it allocates. */
@@ -465,11 +466,11 @@ run_workers (Worker  *workers,
 }
 
 static GpumemTimes
-measure (const GpumemPoolBench *bench,
-         const Workload        *workload,
-         GpumemSource           source,
-         guint                  n_threads,
-         GError               **error)
+measure_here (const GpumemPoolBench *bench,
+              const Workload        *workload,
+              GpumemSource           source,
+              guint                  n_threads,
+              GError               **error)
 {
   g_autofree Worker *workers = g_new0 (Worker, n_threads);
   g_autoptr (GpuMemoryPool) pool = NULL;
@@ -489,6 +490,27 @@ measure (const GpumemPoolBench *bench,
   for (guint i = 0; i < n_threads; i++)
     worker_clear (&workers[i]);
   return *error == NULL ? times : (GpumemTimes) { 0 };
+}
+
+static GpumemTimes
+measure (const GpumemPoolBench *bench,
+         const Workload        *workload,
+         GpumemSource           source,
+         guint                  n_threads,
+         GError               **error)
+{
+  if (source > GPUMEM_SOURCE_MALLOC)
+    return gpumem_pool_bench_measure_malloc (bench, source, workload - workloads, n_threads, error);
+  return measure_here (bench, workload, source, n_threads, error);
+}
+
+GpumemTimes
+gpumem_pool_bench_measure (GpumemPoolBench  *bench,
+                           guint             workload,
+                           GError          **error)
+{
+  return measure_here (bench, &workloads[MIN (workload, G_N_ELEMENTS (workloads) - 1)],
+                       GPUMEM_SOURCE_MALLOC, bench->n_threads, error);
 }
 
 /* --- the table ------------------------------------------------------------------------ */
@@ -518,8 +540,10 @@ is_measured (const GpumemPoolBench *bench,
     case GPUMEM_SOURCE_BUFFERS:
       return workload->n_holes == 0;
     case GPUMEM_SOURCE_MALLOC:
+    case GPUMEM_SOURCE_JEMALLOC:
+    case GPUMEM_SOURCE_MIMALLOC:
       return g_str_equal (gpu_device_get_backend (bench->device), "host") &&
-             workload->n_holes == 0;
+             workload->n_holes == 0 && !bench->lacks[source];
     case GPUMEM_SOURCE_STREAM:
       if ((gpu_device_get_capabilities (bench->device) & GPU_CAPABILITIES_STREAM_ORDERED) == 0)
         return FALSE;
@@ -548,8 +572,14 @@ run_line (GpumemPoolBench *bench,
         continue;
       latency->times[source] = measure (bench, workload, source, n_threads, &error);
       any |= latency->times[source].median > 0;
-      if (error == NULL)
+      if (error == NULL || g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
         continue;
+      bench->lacks[source] = g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
+      if (bench->lacks[source])
+        {
+          omit (bench, "%s: %s", source_names[source], error->message);
+          continue;
+        }
       omit (bench, "%s, %u thread%s, %s: %s", workload->name, n_threads, n_threads == 1 ? "" : "s",
             source_names[source], error->message);
       bench->failed |= !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);

@@ -136,7 +136,8 @@ add_latencies (GString               *page,
                const GpumemPoolBench *bench)
 {
   static const char *const columns[] = { "Number", "Workload", "Threads", "Block", "Buffer",
-                                         "Device", "On stream", "malloc()", "Ratio", NULL };
+                                         "Device", "On stream", "malloc()", "jemalloc",
+                                         "mimalloc", "Ratio", NULL };
 
   gpumem_html_begin_table (page, columns);
   for (guint i = 0; i < bench->latencies->len; i++)
@@ -153,7 +154,8 @@ add_latencies (GString               *page,
       cells[GPUMEM_N_SOURCES] = format_times (&ratio);
       gpumem_html_row (page, (const char *const[]) { number, latency->workload, n_threads,
                                                      cells[0], cells[1], cells[2], cells[3],
-                                                     cells[4], cells[5], NULL });
+                                                     cells[4], cells[5], cells[6], cells[7],
+                                                     NULL });
       for (guint j = 0; j < G_N_ELEMENTS (cells); j++)
         g_free (cells[j]);
     }

@@ -192,16 +192,16 @@ add_latency (GpumemTable         *table,
              const GpumemLatency *latency)
 {
   g_autofree char *n_threads = g_strdup_printf ("%u", latency->n_threads);
-  char *cells[GPUMEM_N_SOURCES + 3] = { NULL };
+  char *cells[8] = { NULL };
   GpumemTimes ratio;
 
-  for (guint i = 0; i < GPUMEM_N_SOURCES; i++)
+  for (guint i = 0; i <= GPUMEM_SOURCE_MALLOC; i++)
     cells[i] = format_nanoseconds (latency->times[i].median);
   if (gpumem_latency_get_ratio (latency, &ratio))
     {
-      cells[GPUMEM_N_SOURCES] = g_strdup_printf ("%.3g", ratio.median);
-      cells[GPUMEM_N_SOURCES + 1] = g_strdup_printf ("%.3g", ratio.least);
-      cells[GPUMEM_N_SOURCES + 2] = g_strdup_printf ("%.3g", ratio.most);
+      cells[5] = g_strdup_printf ("%.3g", ratio.median);
+      cells[6] = g_strdup_printf ("%.3g", ratio.least);
+      cells[7] = g_strdup_printf ("%.3g", ratio.most);
     }
   gpumem_table_add (table, GPUMEM_STYLE_PLAIN,
                     (const char *const[]) { latency->workload, n_threads, cells[0], cells[1],
@@ -209,6 +209,27 @@ add_latency (GpumemTable         *table,
                                             cells[7] });
   for (guint i = 0; i < G_N_ELEMENTS (cells); i++)
     g_free (cells[i]);
+}
+
+/* A row for each library, because a column for each would not fit in a terminal. */
+static void
+add_libraries (GpumemTable         *table,
+               const GpumemLatency *latency)
+{
+  static const char *const names[GPUMEM_N_SOURCES] = {
+    [GPUMEM_SOURCE_JEMALLOC] = "  jemalloc", [GPUMEM_SOURCE_MIMALLOC] = "  mimalloc"
+  };
+  g_autofree char *n_threads = g_strdup_printf ("%u", latency->n_threads);
+
+  for (guint i = GPUMEM_SOURCE_JEMALLOC; i < GPUMEM_N_SOURCES; i++)
+    {
+      g_autofree char *time = format_nanoseconds (latency->times[i].median);
+
+      if (time != NULL)
+        gpumem_table_add (table, GPUMEM_STYLE_PLAIN,
+                          (const char *const[]) { names[i], n_threads, NULL, NULL, NULL, NULL, time,
+                                                  NULL, NULL, NULL });
+    }
 }
 
 static void
@@ -246,7 +267,10 @@ gpumem_pool_bench_print (const GpumemPoolBench *bench)
            "RATIO is that of the driver's time to the pool's, MIN and MAX its extremes.\n\n",
            gpumem_pool_kind_get_name (bench->kind));
   for (guint i = 0; i < bench->latencies->len; i++)
-    add_latency (table, g_ptr_array_index (bench->latencies, i));
+    {
+      add_latency (table, g_ptr_array_index (bench->latencies, i));
+      add_libraries (table, g_ptr_array_index (bench->latencies, i));
+    }
   if (bench->latencies->len > 0)
     gpumem_table_print (table, gpumem_terminal_width ());
   else

@@ -21,6 +21,7 @@ typedef struct
   char     *limit;
   char     *plot;
   char     *report;
+  char     *malloc_line;
   char     *snapshot;
   char     *perfetto;
   double    target;
@@ -41,6 +42,7 @@ options_clear (Options *options)
   g_free (options->limit);
   g_free (options->plot);
   g_free (options->report);
+  g_free (options->malloc_line);
   g_free (options->snapshot);
   g_free (options->perfetto);
 }
@@ -337,6 +339,9 @@ measure (GpumemPoolBench *bench,
       !gpumem_pool_bench_open (bench, &error))
     return fail (error);
   interrupt = gpumem_interrupt_new (cancellable);
+  if (options->malloc_line != NULL)
+    return gpumem_pool_bench_print_malloc (bench, options->malloc_line, &error) ? GPUMEM_EXIT_OK
+                                                                                : fail (error);
   whole = gpumem_pool_bench_run (bench);
   gpumem_progress_clear (bench->progress);
 #ifdef HAVE_TOUR
@@ -367,6 +372,8 @@ run_bench_command (char **arguments)
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_time,
       "Minimum time per figure [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
     { "slow", 0, 0, G_OPTION_ARG_NONE, &options.slow, "Also measure 1,000,000 holes", NULL },
+    { "malloc-line", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &options.malloc_line, NULL,
+      NULL },
     { "report", 0, 0, G_OPTION_ARG_FILENAME, &options.report,
       "Write a page with the results and the machine, as .html", "FILE" },
 #ifdef HAVE_TOUR
@@ -406,7 +413,8 @@ const GpumemCommand gpumem_pool_bench_command = {
     "which the pool still grows come before them. With several threads, each with its own\n"
     "stream, they are the mean of the threads.\n"
     "MALLOC, on the host device, is malloc() of the process; set LD_PRELOAD to measure that of\n"
-    "another library.\n\n"
+    "another library. The rows below it are malloc() of processes that preload jemalloc and\n"
+    "mimalloc, if they are installed.\n\n"
     "Exit status: 0 if all workloads that fit in memory were measured, 1 after an error, 2 for an\n"
     "invalid command line, 130 after Ctrl-C.\n",
   .run = run_bench_command

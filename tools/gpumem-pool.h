@@ -142,6 +142,8 @@ typedef enum
   GPUMEM_SOURCE_DEVICE,         /* buffers of the driver */
   GPUMEM_SOURCE_STREAM,         /* stream-ordered memory of the driver */
   GPUMEM_SOURCE_MALLOC,         /* malloc() of the process, on the host device */
+  GPUMEM_SOURCE_JEMALLOC,       /* those of other libraries, on the host device */
+  GPUMEM_SOURCE_MIMALLOC,
   GPUMEM_N_SOURCES
 } GpumemSource;
 
@@ -174,12 +176,28 @@ typedef struct
   GpumemProgress    *progress;
   GPtrArray         *latencies;     /* of GpumemLatency */
   GPtrArray         *omissions;     /* of strings */
+  gboolean           lacks[GPUMEM_N_SOURCES]; /* libraries that are not installed */
   gboolean           failed;        /* TRUE after a failure, FALSE for missing features */
 } GpumemPoolBench;
 
 gboolean        gpumem_pool_bench_open       (GpumemPoolBench       *bench,
                                               GError               **error);
 gboolean        gpumem_pool_bench_run        (GpumemPoolBench       *bench);
+/* Measures malloc() of this process for the workload with this number. */
+GpumemTimes     gpumem_pool_bench_measure    (GpumemPoolBench       *bench,
+                                              guint                  workload,
+                                              GError               **error);
+/* Measures malloc() of another library. %GPU_ERROR_NOT_SUPPORTED: it is not installed. */
+GpumemTimes     gpumem_pool_bench_measure_malloc (const GpumemPoolBench *bench,
+                                                  GpumemSource           source,
+                                                  guint                  workload,
+                                                  guint                  n_threads,
+                                                  GError               **error);
+/* Measures and prints the line that gpumem_pool_bench_measure_malloc() has chosen; prints nothing
+ * if the library is not loaded. */
+gboolean        gpumem_pool_bench_print_malloc (GpumemPoolBench     *bench,
+                                                const char          *line,
+                                                GError             **error);
 void            gpumem_pool_bench_clear      (GpumemPoolBench       *bench);
 /* Gets the time of the faster of the driver's two allocations, divided by the time of the pool. The
  * time of the pool is that of its blocks, or that of its buffers if the pool has no blocks. The
