@@ -96,7 +96,8 @@ def print_table(lines):
 
 def print_speeds(rounds, ours, unit="GB/s"):
     """Prints a line for each figure: the speed of each library, and for each other library the
-    ratio of our speed to its speed, all as medians of all rounds."""
+    ratio of our speed to its speed, all as medians of all rounds; "-" if the library has no such
+    figure."""
     lines = [[unit, ours]]
     others = [name for name in rounds[0] if name != ours]
     for name in others:
@@ -104,6 +105,9 @@ def print_speeds(rounds, ours, unit="GB/s"):
     for what in rounds[0][ours]:
         cells = [what, f"{median(figures[ours][what] for figures in rounds):.2f}"]
         for name in others:
+            if what not in rounds[0][name]:
+                cells += ["-", "-"]
+                continue
             ratio = median(figures[ours][what] / figures[name][what] for figures in rounds)
             cells += [f"{median(figures[name][what] for figures in rounds):.2f}", f"{ratio:.2f}"]
         lines.append(cells)
