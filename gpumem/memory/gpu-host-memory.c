@@ -40,7 +40,8 @@
  * gpu_host_memory_new() allocates page-locked memory. The operating system does not move its pages,
  * so copies need no staging and can overlap with other work. Page-locked memory is a scarce
  * resource. gpu_host_memory_new_registered() locks the pages of existing memory for the lifetime of
- * the object. gpu_host_memory_new_aligned() allocates pageable memory with a given alignment.
+ * the object. gpu_host_memory_new_aligned() allocates pageable memory with a given alignment. On
+ * the host back end, the CPU copies, and all memory is pageable: see GpuHostMemory:page-locked.
  *
  * Kernels can access memory with %GPU_HOST_MEMORY_FLAGS_MAPPED. This access is slow on a device
  * that has memory of its own, because each access crosses the link to the host. On OpenCL, memory
@@ -166,7 +167,8 @@ gpu_host_memory_class_init (GpuHostMemoryClass *klass)
   /**
    * GpuHostMemory:page-locked:
    *
-   * Whether the driver has locked the pages in physical memory.
+   * Whether the driver has locked the pages in physical memory. %FALSE on the host back end, and
+   * for memory of gpu_host_memory_new_aligned().
    *
    * Since: 0.1
    */

@@ -861,8 +861,8 @@ class FunctionAllocator(GObject.Object, Allocator):
 
 
 class HostAllocator(Gpu.HostAllocator):
-    """Gpu.HostAllocator(context): an allocator of page-locked memory that caches freed memory.
-    numa_node is as for Gpu.HostMemory."""
+    """Gpu.HostAllocator(context): an allocator of page-locked memory that caches freed memory. On
+    the host back end, the memory is pageable. numa_node is as for Gpu.HostMemory."""
     context = _property("context")
     host_flags = _property("host_flags")
     numa_node = _property("numa_node")

@@ -21,7 +21,8 @@ def new_on_node(kind, context, flags, numa_node, **properties):
 
 
 class HostMemoryMethods(ArrayMethods):
-    """Gpu.HostMemory(context, size): page-locked host memory.
+    """Gpu.HostMemory(context, size): page-locked host memory. The host back end locks no pages:
+    there the memory is pageable, and page_locked is False.
 
     view(), to_numpy() and numpy.asarray (memory) wait for the work that uses the memory, and then
     access it without a copy. Views keep the memory allocated, even after release(). After further
