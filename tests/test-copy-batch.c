@@ -44,10 +44,11 @@ write_random (GpuMemory *memory,
               guint8    *model,
               GpuStream *stream)
 {
-  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  const gsize size = gpu_memory_get_size (memory);
+  g_autoptr (GBytes) bytes = test_random_bytes (size);
   g_autoptr (GError) error = NULL;
 
-  memcpy (model, g_bytes_get_data (bytes, NULL), SIZE);
+  memcpy (model, g_bytes_get_data (bytes, NULL), size);
   test_assert_ok (gpu_stream_write (stream, memory, 0, bytes, &error), error);
 }
 
@@ -58,13 +59,62 @@ assert_models (Batch *batch)
 
   for (guint i = 0; i < batch->n_memories; i++)
     {
-      g_autoptr (GBytes) bytes = gpu_stream_read_bytes (batch->stream, batch->memories[i], 0, SIZE,
+      const gsize size = gpu_memory_get_size (batch->memories[i]);
+      g_autoptr (GBytes) bytes = gpu_stream_read_bytes (batch->stream, batch->memories[i], 0, size,
                                                         &error);
 
       g_assert_no_error (error);
       test_synchronize (batch->stream);
-      test_assert_mem (g_bytes_get_data (bytes, NULL), batch->models[i], SIZE);
+      test_assert_mem (g_bytes_get_data (bytes, NULL), batch->models[i], size);
     }
+}
+
+static void
+copy_batch (Batch         *batch,
+            const guint64 *ranges,
+            gsize          n_ranges)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_copy_batch (batch->stream, batch->memories, batch->n_memories, ranges,
+                                         n_ranges, &error), error);
+}
+
+/* Returns the ranges that copy @n_rows rows in reverse order. */
+static guint64 *
+reverse_rows (guint64 to,
+              guint64 from,
+              guint64 n_rows)
+{
+  guint64 *ranges = g_new (guint64, 5 * n_rows);
+
+  for (guint64 i = 0; i < n_rows; i++)
+    memcpy (ranges + 5 * i, ((guint64[]) { to, i * ROW, from, (n_rows - 1 - i) * ROW, ROW }),
+            5 * sizeof *ranges);
+  return ranges;
+}
+
+static void
+write_models (Batch *batch,
+              guint  first)
+{
+  for (guint i = first; i < batch->n_memories; i++)
+    write_random (batch->memories[i], batch->models[i], batch->stream);
+}
+
+/* Two buffers, and page-locked memory. */
+static void
+add_three (TestFixture *fixture,
+           Batch       *batch,
+           gsize        size)
+{
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < 2; i++)
+    add_memory (batch, GPU_MEMORY (test_buffer (fixture, size)), g_malloc (size));
+  add_memory (batch, GPU_MEMORY (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE,
+                                                      size, &error)), g_malloc (size));
+  g_assert_no_error (error);
 }
 
 /* Two buffers, page-locked memory, and pageable memory. */
@@ -76,16 +126,11 @@ set_up (TestFixture    *fixture,
   g_autoptr (GError) error = NULL;
 
   batch->stream = test_stream (fixture, flags);
-  for (guint i = 0; i < 2; i++)
-    add_memory (batch, GPU_MEMORY (test_buffer (fixture, SIZE)), g_malloc (SIZE));
-  add_memory (batch, GPU_MEMORY (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE,
-                                                      SIZE, &error)), g_malloc (SIZE));
-  g_assert_no_error (error);
+  add_three (fixture, batch, SIZE);
   add_memory (batch, GPU_MEMORY (gpu_host_memory_new_aligned (fixture->context, 64, SIZE, &error)),
               g_malloc (SIZE));
   g_assert_no_error (error);
-  for (guint i = 0; i < batch->n_memories; i++)
-    write_random (batch->memories[i], batch->models[i], batch->stream);
+  write_models (batch, 0);
 }
 
 /* Copies the rows of each memory in a random order: each even row is a source, each odd row a
@@ -128,16 +173,12 @@ copy_rows (TestFixture    *fixture,
            GpuStreamFlags  flags)
 {
   g_autofree guint64 *ranges = g_new (guint64, 4 * N_ROWS / 2 * 5);
-  g_autoptr (GError) error = NULL;
   Batch batch = { NULL, };
 
   set_up (fixture, &batch, flags);
   for (guint n_memories = 1; n_memories <= 4; n_memories++)
     {
-      gsize n = choose_rows (&batch, ranges, n_memories);
-
-      test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, n_memories, ranges, n,
-                                             &error), error);
+      copy_batch (&batch, ranges, choose_rows (&batch, ranges, n_memories));
       assert_models (&batch);
     }
   clear (&batch);
@@ -168,22 +209,17 @@ static void
 batch_order (TestFixture *fixture)
 {
   g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autofree guint64 *ranges = g_new (guint64, 5 * N_ROWS);
+  g_autofree guint64 *ranges = reverse_rows (1, 0, N_ROWS);
   g_autoptr (GError) error = NULL;
   Batch batch = { NULL, };
 
   set_up (fixture, &batch, GPU_STREAM_FLAGS_NONE);
-  for (guint64 i = 0; i < N_ROWS; i++)
-    memcpy (ranges + 5 * i, ((guint64[]) { 1, i * ROW, 0, (N_ROWS - 1 - i) * ROW, ROW }),
-            5 * sizeof *ranges);
-
   for (guint round = 0; round < 20; round++)
     {
       g_autoptr (GBytes) bytes = NULL;
 
       write_random (batch.memories[0], batch.models[0], other);
-      test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 2, ranges, 5 * N_ROWS,
-                                             &error), error);
+      copy_batch (&batch, ranges, 5 * N_ROWS);
       for (guint i = 0; i < N_ROWS; i++)
         memcpy (batch.models[1] + i * ROW, batch.models[0] + (N_ROWS - 1 - i) * ROW, ROW);
       bytes = gpu_stream_read_bytes (other, batch.memories[1], 0, SIZE, &error);
@@ -245,7 +281,6 @@ batch_default_stream (TestFixture *fixture)
   g_autofree guint64 *ranges = g_new (guint64, 4 * N_ROWS / 2 * 5);
   g_autoptr (GError) error = NULL;
   Batch batch = { NULL, };
-  gsize n;
 
   if (!test_is_cuda (fixture, 0))
     return;
@@ -255,9 +290,7 @@ batch_default_stream (TestFixture *fixture)
   batch.stream = gpu_stream_new_wrapped (fixture->context, GPU_STREAM_HANDLE_LEGACY,
                                          GPU_WRAP_MODE_BORROW, &error);
   g_assert_no_error (error);
-  n = choose_rows (&batch, ranges, 3);
-  test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 3, ranges, n, &error),
-                  error);
+  copy_batch (&batch, ranges, choose_rows (&batch, ranges, 3));
   assert_models (&batch);
   clear (&batch);
 }
@@ -339,51 +372,20 @@ choose_random (Batch   *batch,
   return n;
 }
 
-static void
-write_all (GpuStream *stream,
-           GpuMemory *memory,
-           guint8    *model)
-{
-  g_autoptr (GBytes) bytes = test_random_bytes (RANDOM_SIZE);
-  g_autoptr (GError) error = NULL;
-
-  memcpy (model, g_bytes_get_data (bytes, NULL), RANDOM_SIZE);
-  test_assert_ok (gpu_stream_write (stream, memory, 0, bytes, &error), error);
-}
-
 /* 10,000 copies of any size and alignment between two buffers and page-locked memory, compared with
  * copies of host memory. */
 static void
 batch_random (TestFixture *fixture)
 {
   g_autofree guint64 *ranges = g_new (guint64, 5 * N_RANDOM);
-  g_autoptr (GError) error = NULL;
   Batch batch = { test_stream (fixture, GPU_STREAM_FLAGS_NONE), };
 
-  for (guint i = 0; i < 2; i++)
-    add_memory (&batch, GPU_MEMORY (test_buffer (fixture, RANDOM_SIZE)), g_malloc (RANDOM_SIZE));
-  add_memory (&batch, GPU_MEMORY (gpu_host_memory_new (fixture->context,
-                                                       GPU_HOST_MEMORY_FLAGS_NONE, RANDOM_SIZE,
-                                                       &error)), g_malloc (RANDOM_SIZE));
-  g_assert_no_error (error);
-  for (guint i = 0; i < 3; i++)
-    write_all (batch.stream, batch.memories[i], batch.models[i]);
-
+  add_three (fixture, &batch, RANDOM_SIZE);
+  write_models (&batch, 0);
   for (guint round = 0; round < 10000 / N_RANDOM; round++)
     {
-      gsize n = choose_random (&batch, ranges);
-
-      test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 3, ranges, n, &error),
-                      error);
-      for (guint i = 0; i < 3; i++)
-        {
-          g_autoptr (GBytes) bytes = gpu_stream_read_bytes (batch.stream, batch.memories[i], 0,
-                                                            RANDOM_SIZE, &error);
-
-          g_assert_no_error (error);
-          test_synchronize (batch.stream);
-          test_assert_mem (g_bytes_get_data (bytes, NULL), batch.models[i], RANDOM_SIZE);
-        }
+      copy_batch (&batch, ranges, choose_random (&batch, ranges));
+      assert_models (&batch);
     }
   clear (&batch);
 }
@@ -436,16 +438,12 @@ static gpointer
 run_batches (gpointer data)
 {
   TestFixture *fixture = data;
-  g_autofree guint64 *ranges = g_new (guint64, 5 * N_ROWS);
+  g_autofree guint64 *ranges = reverse_rows (0, 1, N_ROWS);
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) source = test_buffer (fixture, SIZE);
   g_autoptr (GpuBuffer) target = test_buffer (fixture, SIZE);
   GpuMemory *memories[] = { GPU_MEMORY (target), GPU_MEMORY (source) };
-
-  for (guint64 i = 0; i < N_ROWS; i++)
-    memcpy (ranges + 5 * i, ((guint64[]) { 0, i * ROW, 1, (N_ROWS - 1 - i) * ROW, ROW }),
-            5 * sizeof *ranges);
 
   for (guint round = 0; round < 10; round++)
     {
@@ -504,8 +502,7 @@ batch_behind_failure (TestFixture *fixture)
     {
       g_autoptr (GpuEvent) event = test_gate (fixture, batch.stream);
 
-      test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 3, ranges, 5 * N_ROWS,
-                                             &error), error);
+      copy_batch (&batch, ranges, 5 * N_ROWS);
       test_assert_ok (gpu_stream_copy (batch.stream, batch.memories[0], 0, batch.memories[1], 0, 8,
                                        &error), error);
       test_assert_ok (gpu_event_fail (event, "not now", &error), error);
@@ -514,8 +511,7 @@ batch_behind_failure (TestFixture *fixture)
       write_random (batch.memories[0], batch.models[0], batch.stream);
     }
 
-  for (guint i = 1; i < batch.n_memories; i++)
-    write_random (batch.memories[i], batch.models[i], batch.stream);
+  write_models (&batch, 1);
   assert_models (&batch);
   clear (&batch);
 }
@@ -570,9 +566,7 @@ batch_refused (TestFixture *fixture)
   assert_models (&batch);
 
   /* Sources may overlap, and ranges may touch. */
-  test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 2,
-                                         (guint64[]) { 0, 0, 1, 0, 8, 0, 8, 1, 4, 8, 0, 16, 0, 32,
-                                                       16 }, 15, &error), error);
+  copy_batch (&batch, (guint64[]) { 0, 0, 1, 0, 8, 0, 8, 1, 4, 8, 0, 16, 0, 32, 16 }, 15);
   memcpy (batch.models[0], batch.models[1], 8);
   memcpy (batch.models[0] + 8, batch.models[1] + 4, 8);
   memcpy (batch.models[0] + 16, batch.models[0] + 32, 16);
@@ -622,14 +616,9 @@ submit_rows (Batch   *batch,
              guint64  from,
              guint64  n_rows)
 {
-  g_autofree guint64 *ranges = g_new (guint64, 5 * n_rows);
-  g_autoptr (GError) error = NULL;
+  g_autofree guint64 *ranges = reverse_rows (to, from, n_rows);
 
-  for (guint64 i = 0; i < n_rows; i++)
-    memcpy (ranges + 5 * i, ((guint64[]) { to, i * ROW, from, (n_rows - 1 - i) * ROW, ROW }),
-            5 * sizeof *ranges);
-  test_assert_ok (gpu_stream_copy_batch (batch->stream, batch->memories, 3, ranges, 5 * n_rows,
-                                         &error), error);
+  copy_batch (batch, ranges, 5 * n_rows);
 }
 
 /* New contexts load the kernel, so that a batch needs no call that waits for pending work. Small
@@ -725,8 +714,7 @@ batch_partial (TestFixture *fixture)
   test_synchronize (batch.stream);
   test_hold_free (hold);
   write_random (batch.memories[1], batch.models[1], batch.stream);
-  test_assert_ok (gpu_stream_copy_batch (batch.stream, batch.memories, 2, ranges,
-                                         G_N_ELEMENTS (ranges), &error), error);
+  copy_batch (&batch, ranges, G_N_ELEMENTS (ranges));
   batch.models[0][0] = batch.models[1][0];
   assert_models (&batch);
   clear (&batch);
