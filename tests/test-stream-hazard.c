@@ -67,6 +67,42 @@ hazard_two_out_of_order (TestFixture *fixture)
     two_streams (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER, 100);
 }
 
+/* A stream that uses memory waits for the last use by another stream, not for the work that the
+ * other stream has begun since then. */
+static void
+hazard_later_work (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) fills = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) shared = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) slots = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (TestHold) first = NULL;
+  g_autoptr (TestHold) second = NULL;
+  g_autoptr (GBytes) slots_content = NULL;
+  g_autoptr (GBytes) shared_content = NULL;
+
+  if (!test_can_hold (fixture))
+    return;
+
+  first = test_hold (fills);
+  fill_word (fills, shared, 1);
+  copy (copies, slots, 0, shared, 0, 4);
+  second = test_hold (copies);
+  fill_word (fills, shared, 2);
+  event = test_record (fills);
+  test_hold_release (first);
+  test_assert_ok (gpu_event_wait_timeout (event, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error),
+                  error);
+  test_hold_release (second);
+  test_synchronize (copies);
+  slots_content = test_content (slots);
+  shared_content = test_content (shared);
+  g_assert_cmpuint (*(const guint32 *) g_bytes_get_data (slots_content, NULL), ==, 1);
+  g_assert_cmpuint (*(const guint32 *) g_bytes_get_data (shared_content, NULL), ==, 2);
+}
+
 static void
 hazard_untracked (TestFixture *fixture)
 {
@@ -792,6 +828,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("two-streams", hazard_two_streams);
   test_add ("two-out-of-order", hazard_two_out_of_order);
+  test_add ("later-work", hazard_later_work);
   test_add ("untracked", hazard_untracked);
   test_add ("kernel-arguments", hazard_kernel_arguments);
   test_add ("readers-and-writers", hazard_readers_and_writers);

@@ -598,6 +598,26 @@ order_and_run_locked (GpuSubmitter  *s,
   return !s->must_retry && run_attached_locked (s, pending, error);
 }
 
+/* Records a fence behind an operation that waits for another stream or copies between contexts:
+ * streams that use memory in turns wait for such operations. A fence that is recorded only when the
+ * other stream needs it also waits for all that this stream does in between, and the streams would
+ * work one after the other. */
+static void
+record_fence_locked (const GpuSubmitter *s)
+{
+  GpuTimeline *timeline = s->timeline;
+  GpuFence *fence;
+
+  if ((s->waits == NULL && !s->submission->peers) || s->submission->n_accesses == 0
+      || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
+    return;
+
+  fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);
+
+  if (fence != NULL)
+    _gpu_fence_unref (fence);
+}
+
 static gboolean
 run_shared (GpuSubmitter  *s,
             GpuPending    *pending,
@@ -616,6 +636,9 @@ run_shared (GpuSubmitter  *s,
     s->has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
 
   success = order_and_run_locked (s, pending, error);
+
+  if (success)
+    record_fence_locked (s);
 
   /* An out-of-order stream needs barriers between its own operations, so never bias memory to
    * it. */

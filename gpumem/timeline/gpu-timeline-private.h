@@ -5,7 +5,8 @@
  * Every submission has a number. A point is a pair of a timeline and such a number. A point is
  * reached when that submission and all earlier submissions have completed. Counting needs no driver
  * call: a fence, which is an event of the driver, is recorded only when a thread, a stream or a job
- * must wait. Events, retained references, hazard tracking and deferred reuse are built on points.
+ * must wait, or behind an operation that waits for another stream. Events, retained references,
+ * hazard tracking and deferred reuse are built on points.
  * See docs/internals/timeline.md.
  */
 #pragma once
