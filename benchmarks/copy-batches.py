@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Copies 4,096 rows in a random order: on the device, from page-locked memory to the device, and
-back. Compares Gpu.Stream.copy_batch() with a loop of Gpu.Stream.copy(), with index_select() of
-PyTorch and with copy_batch() of cuda.core on a GPU, and with take() of NumPy on a CPU.
+back. Compares Gpu.Stream.take_rows() with Gpu.Stream.copy_batch(), with a loop of
+Gpu.Stream.copy(), with index_select() of PyTorch and with copy_batch() of cuda.core on a GPU, and
+with take() of NumPy on a CPU.
 
     benchmarks/copy-batches.py [--python FILE] [--seconds N] [DEVICE [ROWS]]
 
@@ -30,8 +31,8 @@ SECONDS = 0.02                  # of batches per figure, in at most REPEATS batc
 REPEATS = 20
 KIB = (4, 8, 16, 32)
 OURS = "gpumem"
-LIBRARIES = {OURS: "gpumem", "a loop": "loop", "PyTorch": "torch", "cuda.core": "core",
-             "NumPy": "numpy"}
+LIBRARIES = {OURS: "gpumem", "a batch": "batch", "a loop": "loop", "PyTorch": "torch",
+             "cuda.core": "core", "NumPy": "numpy"}
 
 # The names of the directions, and whether the destination and the source are host memory
 DIRECTIONS = {"on the device": (False, False), "to the device": (False, True),
@@ -42,7 +43,7 @@ def choose_rows(n_rows):
     return np.random.default_rng(1).permutation(n_rows)
 
 
-def prepare_gpumem(name, n_bytes, is_loop=False):
+def prepare_gpumem(name, n_bytes, kind="rows"):
     import gi
     gi.require_version("Gpu", "1.0")
     from gi.repository import Gpu
@@ -53,14 +54,19 @@ def prepare_gpumem(name, n_bytes, is_loop=False):
     def make(is_host):
         return Gpu.HostMemory(context, n_bytes) if is_host else Gpu.Buffer(context, n_bytes)
 
+    def to_array(memory, n_rows, size):
+        return Gpu.Array.new_for_memory(memory, 0, Gpu.DType("uint8"), [n_rows, size], None)
+
     def prepare(target, source, rows, size):
+        arrays = [to_array(memory, len(rows), size) for memory in (target, source)]
         copies = [(target, source, size, i * size, int(row) * size)
                   for i, row in enumerate(rows)]
 
         def copy_each():
             for each in copies:
                 stream.copy(*each)
-        return copy_each if is_loop else lambda: stream.copy_batch(copies)
+        return {"rows": lambda: stream.take_rows(*arrays, rows),
+                "batch": lambda: stream.copy_batch(copies), "loop": copy_each}[kind]
 
     def fill(memory, data):
         stream.write(memory, data.tobytes())
@@ -74,8 +80,12 @@ def prepare_gpumem(name, n_bytes, is_loop=False):
     return make, fill, prepare, stream.synchronize, read
 
 
+def prepare_batch(name, n_bytes):
+    return prepare_gpumem(name, n_bytes, "batch")
+
+
 def prepare_loop(name, n_bytes):
-    return prepare_gpumem(name, n_bytes, True)
+    return prepare_gpumem(name, n_bytes, "loop")
 
 
 def prepare_torch(name, n_bytes):
@@ -201,7 +211,7 @@ def list_commands(device, options):
     is_gpu = device.device_type == Gpu.DeviceType.GPU
     commands = {}
     for library, word in LIBRARIES.items():
-        is_ours = word in ("gpumem", "loop")
+        is_ours = word in ("gpumem", "batch", "loop")
         if not is_ours and (word == "numpy") == is_gpu:
             continue
         is_other = not is_ours and options.python is not None

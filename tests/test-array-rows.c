@@ -439,6 +439,80 @@ rows_refused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_take_rows");
 }
 
+/* --- many rows ------------------------------------------------------------------------- */
+
+static GpuArray *
+make_bytes (GpuBuffer *buffer,
+            gsize      offset,
+            gssize     n_rows,
+            gssize     width)
+{
+  g_autoptr (GError) error = NULL;
+  GpuArray *array = gpu_array_new_for_memory (GPU_MEMORY (buffer), offset, GPU_DTYPE_UINT8,
+                                              (gssize[]) { n_rows, width }, 2, NULL, 0, &error);
+
+  g_assert_no_error (error);
+  return array;
+}
+
+/* Copies @n of n + 3 rows in a random order, without repeated numbers. */
+static void
+check_many (TestFixture *fixture,
+            gsize        n,
+            gsize        width,
+            gboolean     is_put)
+{
+  const gsize sizes[] = { (is_put ? n + 3 : n) * width, (is_put ? n : n + 3) * width };
+  const gsize offsets[] = { 3, width % 4 };             /* so that the rows have any alignment */
+  g_autofree gint64 *rows = g_new (gint64, n + 3);
+  g_autoptr (GBytes) target = test_random_bytes (sizes[0] + offsets[0]);
+  g_autoptr (GBytes) data = test_random_bytes (sizes[1] + offsets[1]);
+  g_autoptr (GpuBuffer) to_buffer = test_buffer_from (fixture, target);
+  g_autoptr (GpuBuffer) from_buffer = test_buffer_from (fixture, data);
+  g_autoptr (GpuArray) to = make_bytes (to_buffer, offsets[0], sizes[0] / width, width);
+  g_autoptr (GpuArray) from = make_bytes (from_buffer, offsets[1], sizes[1] / width, width);
+  g_autofree guint8 *model = g_memdup2 (g_bytes_get_data (target, NULL), g_bytes_get_size (target));
+  const guint8 *source = g_bytes_get_data (data, NULL);
+  g_autoptr (GBytes) expected = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autoptr (GError) error = NULL;
+
+  for (gsize i = 0; i < n + 3; i++)
+    {
+      gsize j = g_test_rand_int_range (0, i + 1);
+
+      rows[i] = rows[j];
+      rows[j] = i;
+    }
+  for (gsize i = 0; i < n; i++)
+    memcpy (model + offsets[0] + (is_put ? rows[i] : (gint64) i) * width,
+            source + offsets[1] + (is_put ? (gint64) i : rows[i]) * width, width);
+  if (is_put)
+    test_assert_ok (gpu_stream_put_rows (fixture->stream, to, from, rows, n, &error), error);
+  else
+    test_assert_ok (gpu_stream_take_rows (fixture->stream, to, from, rows, n, &error), error);
+  test_synchronize (fixture->stream);
+  content = test_content (to_buffer);
+  expected = g_bytes_new (model, g_bytes_get_size (target));
+  g_assert_true (g_bytes_equal (content, expected));
+}
+
+/* More rows than a launch of a kernel copies, and rows of more than one block */
+static void
+rows_many (TestFixture *fixture)
+{
+  const gsize numbers[] = { 3, 4, 1010, 1011, 4096, 4097, 9000 };
+  const gsize widths[] = { 1, 12, 16, 1000, 16384, 40001 };
+
+  for (guint is_put = 0; is_put < 2; is_put++)
+    {
+      for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+        check_many (fixture, numbers[i], 16 + i, is_put);
+      for (guint i = 0; i < G_N_ELEMENTS (widths); i++)
+        check_many (fixture, 20, widths[i], is_put);
+    }
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -454,6 +528,7 @@ main (int   argc,
   test_add ("threads", rows_threads);
   test_add ("behind-failure", rows_behind_failure);
   test_add ("refused", rows_refused);
+  test_add ("many", rows_many);
 
   return test_run ();
 }

@@ -135,6 +135,62 @@ list_copies (const Rows *rows,
   return range;
 }
 
+/* Lists the numbers of the rows, counted from the first row. Returns FALSE if a row of the
+ * destination occurs twice, or if a number exceeds 32 bits. */
+static gboolean
+list_numbers (const Rows *rows,
+              guint32    *numbers,
+              guint32    *first,
+              guint32    *last)
+{
+  const gint64 n = get_numbered (rows)->shape[0];
+  g_autofree guint8 *seen = rows->is_put ? g_malloc0 ((gsize) n / 8 + 1) : NULL;
+
+  if (n > G_MAXUINT32)
+    return FALSE;
+
+  *first = G_MAXUINT32;
+  *last = 0;
+  for (gsize i = 0; i < rows->n_rows; i++)
+    {
+      gint64 row = rows->rows[i] + (rows->rows[i] < 0 ? n : 0);
+
+      if (seen != NULL)
+        {
+          if ((seen[row / 8] & 1 << row % 8) != 0)
+            return FALSE;
+
+          seen[row / 8] |= 1 << row % 8;
+        }
+
+      numbers[i] = (guint32) row;
+      *first = MIN (*first, numbers[i]);
+      *last = MAX (*last, numbers[i]);
+    }
+
+  return TRUE;
+}
+
+/* Copies contiguous rows with one operation, which needs no list of copies. */
+static gboolean
+copy_numbered (const Rows     *rows,
+               GpuTimeline    *timeline,
+               const guint32  *numbers,
+               guint32         first,
+               guint32         last,
+               gsize           size,
+               GError        **error)
+{
+  const GpuBufferRowCopy copy = {
+    .destination_offset = rows->to.offset, .destination_step = rows->to.strides[0],
+    .source_offset = rows->from.offset, .source_step = rows->from.strides[0],
+    .size = size, .rows = numbers, .n_rows = rows->n_rows, .is_put = rows->is_put
+  };
+
+  return _gpu_timeline_copy_rows (timeline, rows->function, rows->destination->memory,
+                                  rows->source->memory, &copy, first, last, error);
+}
+
 /* Copies one row after the other, for rows with gaps between their elements. */
 static gboolean
 copy_each (const Rows      *rows,
@@ -169,16 +225,31 @@ copy_apart (Rows         *rows,
             GError      **error)
 {
   GpuMemory *memories[] = { rows->destination->memory, rows->source->memory };
-  g_autofree guint64 *room = g_new (guint64, rows->n_rows * N_NUMBERS);
-  const guint64 *end = room + rows->n_rows * N_NUMBERS;
-  const guint64 *ranges;
+  g_autofree guint64 *room = NULL;
+  g_autofree guint32 *numbers = NULL;
+  const guint64 *ranges, *end;
   GpuArrayLayout to, from;
+  gboolean whole;
+  guint32 first, last;
+  gsize size;
 
   get_first_row (&rows->to, &to);
   get_first_row (&rows->from, &from);
-  ranges = list_copies (rows, _gpu_array_layout_get_size (&to), room);
-  if (_gpu_array_layout_is_contiguous (&to, GPU_ARRAY_ORDER_C)
-      && _gpu_array_layout_is_contiguous (&from, GPU_ARRAY_ORDER_C))
+  size = _gpu_array_layout_get_size (&to);
+  whole = _gpu_array_layout_is_contiguous (&to, GPU_ARRAY_ORDER_C)
+          && _gpu_array_layout_is_contiguous (&from, GPU_ARRAY_ORDER_C);
+
+  if (whole && _gpu_timeline_can_copy_rows (timeline, memories[0], memories[1]))
+    {
+      numbers = g_new (guint32, rows->n_rows);
+      if (list_numbers (rows, numbers, &first, &last))
+        return copy_numbered (rows, timeline, numbers, first, last, size, error);
+    }
+
+  room = g_new (guint64, rows->n_rows * N_NUMBERS);
+  end = room + rows->n_rows * N_NUMBERS;
+  ranges = list_copies (rows, size, room);
+  if (whole)
     return _gpu_timeline_copy_batch (timeline, rows->function, memories, G_N_ELEMENTS (memories),
                                      ranges, end - ranges, error);
 

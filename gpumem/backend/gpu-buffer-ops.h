@@ -102,11 +102,32 @@ typedef struct
 
 typedef void GpuBufferPrepareBatchOp (GpuNativeContext *context,
                                       gsize             n_copies);
+/* Copies of rows: a *numbered* row of one buffer and row i of the other buffer, for each number
+ * rows[i]. The offsets are those of the rows 0, and the steps are the bytes from a row to the next,
+ * which may be negative. */
+typedef struct
+{
+  GpuNativeBuffer *destination;
+  gsize            destination_offset;
+  gssize           destination_step;
+  GpuNativeBuffer *source;
+  gsize            source_offset;
+  gssize           source_step;
+  gsize            size;            /* bytes of a row */
+  const guint32   *rows;
+  gsize            n_rows;
+  gboolean         is_put;          /* whether the rows of the destination are numbered */
+} GpuBufferRowCopy;
+
 typedef gboolean GpuBufferCopyBatchOp (GpuNativeStream     *stream,
                                        const GpuBufferCopy *copies,
                                        gsize                n_copies,
                                        GpuNativeEvent     **event,
                                        GError             **error);
+typedef gboolean GpuBufferCopyRowsOp (GpuNativeStream         *stream,
+                                      const GpuBufferRowCopy  *copy,
+                                      GpuNativeEvent         **event,
+                                      GError                 **error);
 typedef gboolean GpuBufferWriteOp (GpuNativeStream *stream,
                                    GpuNativeBuffer *destination,
                                    gsize            offset,
@@ -289,6 +310,9 @@ typedef struct
   /* Called for streams without GPU_STREAM_FLAGS_OUT_OF_ORDER and GPU_STREAM_FLAGS_PROFILING. The
    * copies may run in any order: no destination overlaps another range of the batch. */
   GpuBufferCopyBatchOp *copy_batch;
+  /* May be NULL, and may fail with GPU_ERROR_NOT_SUPPORTED before it has enqueued any command: the
+   * public class then calls copy_batch(). Under the same conditions as copy_batch(). */
+  GpuBufferCopyRowsOp *copy_rows;
   /* @data must not change until the operation completes. */
   GpuBufferWriteOp *write;
   GpuBufferReadOp *read;

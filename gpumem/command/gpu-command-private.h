@@ -37,6 +37,21 @@ gboolean     _gpu_timeline_copy_batch     (GpuTimeline    *timeline,
                                            const guint64  *ranges,
                                            gsize           n_ranges,
                                            GError        **error);
+/* Returns whether one command can copy between the memory objects. */
+gboolean     _gpu_timeline_can_copy_rows  (GpuTimeline  *timeline,
+                                           GpuMemory    *destination,
+                                           GpuMemory    *source);
+/* Copies rows in one operation, under the condition of _gpu_timeline_can_copy_rows(). @copy has all
+ * but the buffers. No row of the destination occurs twice, and the rows do not overlap. The numbers
+ * of @copy are @first to @last. */
+gboolean     _gpu_timeline_copy_rows      (GpuTimeline            *timeline,
+                                           const char             *function,
+                                           GpuMemory              *destination,
+                                           GpuMemory              *source,
+                                           const GpuBufferRowCopy *copy,
+                                           guint32                 first,
+                                           guint32                 last,
+                                           GError                **error);
 /* If @bytes is not NULL, @bytes owns @data, and the operation holds a reference to @bytes. */
 gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
                                            const char   *function,

@@ -445,6 +445,112 @@ submit_batch (Batch        *batch,
   return submit_others (batch, timeline, error);
 }
 
+/* --- rows ------------------------------------------------------------------------------- */
+
+gboolean
+_gpu_timeline_can_copy_rows (GpuTimeline *timeline,
+                             GpuMemory   *destination,
+                             GpuMemory   *source)
+{
+  return is_batched (destination, timeline) && is_batched (source, timeline);
+}
+
+static gboolean
+run_each_row (const GpuBufferRowCopy  *rows,
+              GpuNativeStream         *stream,
+              GpuNativeEvent         **event,
+              GError                 **error)
+{
+  g_autofree GpuBufferCopy *copies = g_new (GpuBufferCopy, rows->n_rows);
+
+  for (gsize i = 0; i < rows->n_rows; i++)
+    {
+      gssize to = rows->is_put ? rows->rows[i] : i;
+      gssize from = rows->is_put ? i : rows->rows[i];
+
+      copies[i] = (GpuBufferCopy) {
+        .destination = rows->destination,
+        .destination_offset = rows->destination_offset + to * rows->destination_step,
+        .source = rows->source,
+        .source_offset = rows->source_offset + from * rows->source_step,
+        .size = rows->size
+      };
+    }
+
+  return stream->backend->buffer->copy_batch (stream, copies, rows->n_rows, event, error);
+}
+
+static gboolean
+run_rows (gconstpointer     operation,
+          GpuNativeStream  *stream,
+          GpuNativeEvent  **event,
+          GError          **error)
+{
+  const GpuBufferRowCopy *rows = operation;
+  GpuBufferCopyRowsOp *copy_rows = stream->backend->buffer->copy_rows;
+  GError *failure = NULL;
+
+  if (copy_rows != NULL && copy_rows (stream, rows, event, &failure))
+    return TRUE;
+
+  if (failure != NULL && !g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+
+  g_clear_error (&failure);
+
+  return run_each_row (rows, stream, event, error);
+}
+
+/* Returns the use of the rows @first to @last, from their first to their last byte. */
+static GpuAccess
+get_row_access (GpuMemory *memory,
+                gboolean   write,
+                gsize      offset,
+                gssize     step,
+                gsize      size,
+                gssize     first,
+                gssize     last)
+{
+  gsize begin = offset + step * (step < 0 ? last : first);
+  gsize end = offset + step * (step < 0 ? first : last) + size;
+
+  return (GpuAccess) { .memory = memory, .write = write, .offset = begin, .size = end - begin };
+}
+
+gboolean
+_gpu_timeline_copy_rows (GpuTimeline             *timeline,
+                         const char              *function,
+                         GpuMemory               *destination,
+                         GpuMemory               *source,
+                         const GpuBufferRowCopy  *copy,
+                         guint32                  first,
+                         guint32                  last,
+                         GError                 **error)
+{
+  GpuBufferRowCopy rows = *copy;
+  gssize others = rows.n_rows - 1;
+  GpuAccess accesses[] = {
+    get_row_access (destination, TRUE, rows.destination_offset, rows.destination_step, rows.size,
+                    rows.is_put ? first : 0, rows.is_put ? last : others),
+    get_row_access (source, FALSE, rows.source_offset, rows.source_step, rows.size,
+                    rows.is_put ? 0 : first, rows.is_put ? others : last)
+  };
+  GpuSubmission submission = { .function = function, .accesses = accesses,
+                               .n_accesses = G_N_ELEMENTS (accesses), .run = run_rows,
+                               .operation = &rows };
+
+  rows.destination = destination->storage->buffer;
+  rows.source = source->storage->buffer;
+  prepare (timeline->context, rows.n_rows);
+
+  return _gpu_submit (timeline, &submission, NULL, error);
+}
+
+/* --- public functions -------------------------------------------------------------------- */
+
 gboolean
 _gpu_timeline_copy_batch (GpuTimeline    *timeline,
                           const char     *function,

@@ -58,6 +58,50 @@ copy_batch (void (*function) (void),
             GSIZE_TO_POINTER (table->copies[i].source), table->copies[i].size);
 }
 
+/* The tables of the kernels gpu_copy_rows and gpu_copy_more_rows of the same file */
+#define N_ROWS      1010
+#define N_MORE_ROWS 4096
+
+typedef struct
+{
+  guint64 destination;
+  guint64 source;
+  gint64  numbered_step;
+  gint64  other_step;
+  guint32 size;
+  guint32 n_chunks;
+  guint32 is_put;
+  guint32 n_rows;
+  guint32 rows[N_MORE_ROWS];
+} RowTable;
+
+static void
+get_row (const RowTable *table,
+         guint           i,
+         guint64        *destination,
+         guint64        *source)
+{
+  guint64 numbered = table->rows[i] * table->numbered_step, other = i * table->other_step;
+
+  *destination = table->destination + (table->is_put != 0 ? numbered : other);
+  *source = table->source + (table->is_put != 0 ? other : numbered);
+}
+
+static void
+copy_rows (void (*function) (void),
+           void **arguments)
+{
+  const RowTable *table = arguments[0];
+  guint64 destination, source;
+
+  (void) function;
+  for (guint i = 0; i < table->n_rows; i++)
+    {
+      get_row (table, i, &destination, &source);
+      memcpy (GSIZE_TO_POINTER (destination), GSIZE_TO_POINTER (source), table->size);
+    }
+}
+
 /* The parameters of the kernel in gpumem/cuda/memory/gpu-cuda-region-kernel.c */
 static void
 copy_region (void (*function) (void),
@@ -136,6 +180,31 @@ check_copy_batch (const Launch *launch,
   return CUDA_SUCCESS;
 }
 
+static CUresult
+check_copy_rows (const Launch *launch,
+                 Op           *op,
+                 Stream       *stream)
+{
+  const KernelEntry *entry = launch->function->entry;
+  const RowTable *table = launch->arguments[0];
+  guint most = strcmp (entry->name, "gpu_copy_rows") == 0 ? N_ROWS : N_MORE_ROWS;
+  guint64 destination, source;
+
+  if (table->n_rows == 0 || table->n_rows > most || table->size == 0 ||
+      table->n_chunks != (table->size + CHUNK_SIZE - 1) / CHUNK_SIZE ||
+      launch->block[0] != BLOCK_SIZE || launch->grid[0] != table->n_rows * table->n_chunks ||
+      launch->grid[1] * launch->grid[2] * launch->block[1] * launch->block[2] != 1)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "gpu_copy_rows: %u rows of %u bytes", table->n_rows,
+                   table->size);
+  for (guint i = 0; i < table->n_rows; i++)
+    {
+      get_row (table, i, &destination, &source);
+      TRY (memory_check (op, stream, destination, table->size, TRUE, "the destination of rows"));
+      TRY (memory_check (op, stream, source, table->size, FALSE, "the source of rows"));
+    }
+  return CUDA_SUCCESS;
+}
+
 CUresult
 builtin_check (const Launch *launch,
                Op           *op,
@@ -145,6 +214,8 @@ builtin_check (const Launch *launch,
 
   if (entry->run == copy_region)
     return check_copy_region (launch, op, stream);
+  if (entry->run == copy_rows)
+    return check_copy_rows (launch, op, stream);
   return entry->run == copy_batch ? check_copy_batch (launch, op, stream) : CUDA_SUCCESS;
 }
 
@@ -152,12 +223,16 @@ static const gsize fill_sizes[] = { 8, 8, 4, 4, TABLE_SIZE };
 static const gsize fill_alignments[] = { 8, 8, 4, 4, 16 };
 static const gsize copy_batch_sizes[] = { sizeof (CopyTable) };
 static const gsize copy_batch_alignments[] = { 8 };
+static const gsize copy_rows_sizes[] = { 48 + N_ROWS * 4 };
+static const gsize copy_more_rows_sizes[] = { sizeof (RowTable) };
 static const gsize copy_region_sizes[] = { 8, 8, 8, 8, 8, 8, 4, 4, 4 };
 static const gsize copy_region_alignments[] = { 8, 8, 8, 8, 8, 8, 4, 4, 4 };
 
 static const KernelEntry builtins[] = {
   { NULL, fill, "gpu_fill", fill_sizes, fill_alignments, 5, 0 },
   { NULL, copy_batch, "gpu_copy_batch", copy_batch_sizes, copy_batch_alignments, 1, 0 },
+  { NULL, copy_rows, "gpu_copy_rows", copy_rows_sizes, copy_batch_alignments, 1, 0 },
+  { NULL, copy_rows, "gpu_copy_more_rows", copy_more_rows_sizes, copy_batch_alignments, 1, 0 },
   { NULL, copy_region, "gpu_copy_region", copy_region_sizes, copy_region_alignments, 9, 0 },
 };
 

@@ -43,6 +43,8 @@ typedef enum
   GPU_CUDA_BUILTIN_FILL,
   GPU_CUDA_BUILTIN_COPY_BATCH,
   GPU_CUDA_BUILTIN_COPY_REGION,
+  GPU_CUDA_BUILTIN_COPY_ROWS,
+  GPU_CUDA_BUILTIN_COPY_MORE_ROWS,
   GPU_CUDA_N_BUILTINS
 } GpuCudaBuiltin;
 
@@ -471,6 +473,7 @@ GpuBufferReadNowOp _gpu_cuda_read_now;
 /* gpu-cuda-copy-batch.c */
 GpuBufferPrepareBatchOp _gpu_cuda_prepare_batch;
 GpuBufferCopyBatchOp _gpu_cuda_copy_batch;
+GpuBufferCopyRowsOp _gpu_cuda_copy_rows;
 
 /* gpu-cuda-region.c */
 /* Caller has entered the context. Sets @function to the last driver function called. After a
@@ -491,6 +494,7 @@ gboolean    _gpu_cuda_load_builtins (GpuCudaContext  *context,
                                     GError          **error);
 extern const char _gpu_cuda_fill_text[];
 extern const char _gpu_cuda_copy_batch_text[];
+extern const char _gpu_cuda_copy_rows_text[];   /* without its name and parameters */
 extern const char _gpu_cuda_region_text[];
 
 static inline gboolean

@@ -326,6 +326,7 @@ const GpuBufferOps _gpu_cuda_buffer_ops =
   .copy_peer        = _gpu_cuda_copy_peer,
   .prepare_batch    = _gpu_cuda_prepare_batch,
   .copy_batch       = _gpu_cuda_copy_batch,
+  .copy_rows        = _gpu_cuda_copy_rows,
   .write            = _gpu_cuda_write,
   .read             = _gpu_cuda_read,
   .write_now        = _gpu_cuda_write_now,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The kernels of the library, in PTX, so that they need no compiler. They run on every device since
- * compute capability 5.0.
+ * compute capability 5.0; gpu_copy_more_rows needs a newer one.
  *
  * While the driver loads a module, it waits for all pending work of the context. That work may wait
  * for the caller, for example for a user event. So new contexts load the kernels at once. In a
@@ -17,18 +17,38 @@ static const char header[] =
   ".target sm_50\n"
   ".address_size 64\n";
 
+/* Since CUDA 12.1 and compute capability 7.0, launches may have 32 KiB of arguments, not only 4. */
+static const char large_header[] =
+  ".version 8.1\n"
+  ".target sm_70\n"
+  ".address_size 64\n";
+
+static const char rows[] = ".visible .entry gpu_copy_rows (.param .align 8 .b8 table[4088])\n";
+static const char more_rows[] =
+  ".visible .entry gpu_copy_more_rows (.param .align 8 .b8 table[16432])\n";
+
 static gboolean
-find_functions (CUmodule     module,
-                CUfunction  *functions,
-                GError     **error)
+has_large_arguments (GpuCudaContext *context)
+{
+  return _gpu_cuda.version >= 12010 && context->device->compute_capability >= 70;
+}
+
+static gboolean
+find_functions (GpuCudaContext  *context,
+                CUmodule         module,
+                CUfunction      *functions,
+                GError         **error)
 {
   static const char *const names[GPU_CUDA_N_BUILTINS] = {
     [GPU_CUDA_BUILTIN_FILL] = "gpu_fill",
     [GPU_CUDA_BUILTIN_COPY_BATCH] = "gpu_copy_batch",
-    [GPU_CUDA_BUILTIN_COPY_REGION] = "gpu_copy_region"
+    [GPU_CUDA_BUILTIN_COPY_REGION] = "gpu_copy_region",
+    [GPU_CUDA_BUILTIN_COPY_ROWS] = "gpu_copy_rows",
+    [GPU_CUDA_BUILTIN_COPY_MORE_ROWS] = "gpu_copy_more_rows"
   };
+  guint n = has_large_arguments (context) ? GPU_CUDA_N_BUILTINS : GPU_CUDA_BUILTIN_COPY_MORE_ROWS;
 
-  for (guint i = 0; i < GPU_CUDA_N_BUILTINS; i++)
+  for (guint i = 0; i < n; i++)
     if (!_gpu_cuda_check (_gpu_cuda.cuModuleGetFunction (&functions[i], module, names[i]),
                           "cuModuleGetFunction", error))
       return FALSE;
@@ -42,8 +62,11 @@ static CUresult
 load_module (GpuCudaContext *context,
              CUmodule       *module)
 {
-  g_autofree char *text = g_strconcat (header, _gpu_cuda_fill_text, _gpu_cuda_copy_batch_text,
-                                       _gpu_cuda_region_text, NULL);
+  gboolean large = has_large_arguments (context);
+  g_autofree char *text = g_strconcat (large ? large_header : header, _gpu_cuda_fill_text,
+                                       _gpu_cuda_copy_batch_text, _gpu_cuda_region_text, rows,
+                                       _gpu_cuda_copy_rows_text, large ? more_rows : NULL,
+                                       _gpu_cuda_copy_rows_text, NULL);
   CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   CUresult code = _gpu_cuda.cuModuleLoadDataEx (module, text, 0, NULL, NULL);
 
@@ -71,7 +94,7 @@ _gpu_cuda_load_builtins (GpuCudaContext  *context,
   if (!_gpu_cuda_check (load_module (context, &module), "cuModuleLoadDataEx", error))
     return FALSE;
 
-  success = find_functions (module, functions, error);
+  success = find_functions (context, module, functions, error);
 
   if (success)
     {
