@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Captures of streams into graphs: which calls the driver refuses meanwhile, and user objects. The
- * stand-in captures no work. */
+/* Captures of streams into graphs: which streams take part, which calls the driver refuses
+ * meanwhile, and user objects. The stand-in captures no work. */
 #include "config.h"
 
 #include <string.h>
@@ -25,6 +25,7 @@ static guint n_capturing;
 static guint n_global;              /* those that began with CU_STREAM_CAPTURE_MODE_GLOBAL */
 static guint n_blocking;            /* those of streams without CU_STREAM_NON_BLOCKING */
 static guint64 last_capture;
+static GPtrArray *members;          /* nullable; of Stream: those that take part in captures */
 static __thread CUstreamCaptureMode mode_of_thread;
 
 /* The driver refuses these calls, and invalidates the capture. The stand-in reports misuse. */
@@ -70,6 +71,60 @@ ENTRY (cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode), (mode))
   return CUDA_SUCCESS;
 }
 
+static void
+enter (Stream  *stream,
+       guint64  capture)
+{
+  if (members == NULL)
+    members = g_ptr_array_new ();
+  g_ptr_array_add (members, stream);
+  stream->capture = capture;
+  n_blocking += (stream->flags & CU_STREAM_NON_BLOCKING) == 0;
+}
+
+/* Ends the capture for all its streams. Returns whether the others were joined to the first one. */
+static gboolean
+leave (guint64 capture)
+{
+  gboolean is_joined = TRUE;
+
+  for (guint i = members->len; i > 0; i--)
+    {
+      Stream *stream = members->pdata[i - 1];
+
+      if (stream->capture != capture)
+        continue;
+      is_joined &= !stream->is_forked;
+      stream->capture = 0;
+      stream->is_forked = FALSE;
+      n_blocking -= (stream->flags & CU_STREAM_NON_BLOCKING) == 0;
+      g_ptr_array_remove_index_fast (members, i - 1);
+    }
+
+  return is_joined;
+}
+
+/* The stand-in captures no work: a stream is joined once another one waits for an event of it. */
+CUresult
+capture_wait (Stream *stream,
+              Event  *event)
+{
+  if (event->captured->capture != event->capture)
+    return misuse (CUDA_ERROR_CAPTURED_EVENT, "the capture of the event has ended");
+  if (stream->is_legacy)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the legacy stream would be captured");
+  if (stream->capture != 0 && stream->capture != event->capture)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures would be merged");
+  if (stream->capture == 0)
+    {
+      enter (stream, event->capture);
+      stream->is_forked = TRUE;
+    }
+  else if (stream != event->captured)
+    event->captured->is_forked = FALSE;
+  return CUDA_SUCCESS;
+}
+
 ENTRY (cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handle, mode))
 {
   Stream *stream;
@@ -77,13 +132,12 @@ ENTRY (cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handl
   TRY (stream_resolve_any (handle, &stream));
   if (stream->is_legacy || stream->capture != 0)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  stream->capture = ++last_capture;
+  enter (stream, ++last_capture);
   stream->capture_mode = mode;
   stream->graph = object_new (sizeof (Graph), OBJECT_GRAPH, stream->object.context);
   stream->graph->users = g_ptr_array_new ();
   n_capturing++;
   n_global += mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-  n_blocking += (stream->flags & CU_STREAM_NON_BLOCKING) == 0;
   return CUDA_SUCCESS;
 }
 
@@ -94,12 +148,14 @@ ENTRY (cuStreamEndCapture, (CUstream handle, CUgraph *graph), (handle, graph))
   TRY (stream_resolve_any (handle, &stream));
   if (stream->capture == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  stream->capture = 0;
+  if (stream->graph == NULL)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "another stream began the capture");
   n_capturing--;
   n_global -= stream->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-  n_blocking -= (stream->flags & CU_STREAM_NON_BLOCKING) == 0;
   *graph = g_steal_pointer (&stream->graph);
-  return CUDA_SUCCESS;
+  if (leave (stream->capture))
+    return CUDA_SUCCESS;
+  return misuse (CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "a stream was not joined to the capture");
 }
 
 static CUstreamCaptureStatus

@@ -286,8 +286,11 @@ struct CUstream_st
   guint          n_value_waits;   /* pending waits for values */
   guint64        unseen;          /* bytes freed in the stream since the last wait for it */
   guint64        capture;         /* the number of its capture, 0 if it is not capturing */
-  CUstreamCaptureMode capture_mode;
-  Graph         *graph;           /* nullable; the graph that is being captured */
+  gboolean       is_forked;       /* it takes part in the capture of another stream, which has not
+                                   * waited for it yet */
+  CUstreamCaptureMode capture_mode; /* of the stream that began the capture */
+  Graph         *graph;           /* nullable; the graph that is being captured; of the stream that
+                                   * began the capture */
   GQueue         ops;
   Point         *last;            /* nullable */
   GHashTable    *before;          /* stream id -> sequence; new operations wait for these */
@@ -375,12 +378,17 @@ void        context_finish  (Context       *context);
 CUresult    capture_check   (CallFunction   function);
 /* Returns whether a stream is capturing that the legacy default stream waits for. */
 gboolean    capture_is_blocking (void);
+/* Lets @stream take part in the capture in which @event was recorded. */
+CUresult    capture_wait    (Stream        *stream,
+                             Event         *event);
 
 struct CUevent_st
 {
   Object        object;
   guint         flags;
   Point        *point;            /* nullable; the last record */
+  guint64       capture;          /* the capture in which it was last recorded, 0 for none */
+  Stream       *captured;         /* the stream of that record */
   gpointer      shared;           /* nullable; state that other processes share */
 };
 

@@ -15,6 +15,14 @@ get_event (CUevent handle)
   return handle->object.context->error;
 }
 
+/* The host cannot wait for an event that a capture recorded. */
+static CUresult
+get_recorded (CUevent handle)
+{
+  TRY (get_event (handle));
+  return handle->capture != 0 ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+}
+
 ENTRY (cuEventCreate, (CUevent *event, unsigned int flags), (event, flags))
 {
   Context *context;
@@ -58,6 +66,10 @@ ENTRY (cuEventRecord, (CUevent event, CUstream handle), (event, handle))
   /* The wait released the lock: check both handles again */
   TRY (stream_resolve (handle, &stream));
   TRY (object_check (event, OBJECT_EVENT));
+  event->capture = stream->capture;
+  event->captured = stream;
+  if (event->capture != 0)
+    return CUDA_SUCCESS;
   op = op_new (NULL, NULL, NULL);
   event_record_shared (event, op);
   g_clear_pointer (&event->point, point_unref);
@@ -68,7 +80,7 @@ ENTRY (cuEventRecord, (CUevent event, CUstream handle), (event, handle))
 
 ENTRY (cuEventQuery, (CUevent event), (event))
 {
-  TRY (get_event (event));
+  TRY (get_recorded (event));
   return event_is_over (event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -76,7 +88,7 @@ ENTRY (cuEventSynchronize, (CUevent event), (event))
 {
   Context *context;
 
-  TRY (get_event (event));
+  TRY (get_recorded (event));
   context = event->object.context;
   event_wait (event);
   if (event->point != NULL)
@@ -159,6 +171,8 @@ ENTRY (cuStreamWaitEvent, (CUstream handle, CUevent event, unsigned int flags),
   TRY (get_event (event));
   if (flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
+  if (event->capture != 0)
+    return capture_wait (stream, event);
   if (event_is_over (event))
     return CUDA_SUCCESS;
   op = op_new (NULL, NULL, NULL);
