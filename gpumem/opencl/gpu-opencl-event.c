@@ -172,9 +172,9 @@ complete_guard (GpuOpenclEvent *event)
          : clSetUserEventStatus (g_ptr_array_index (event->guards, 0), CL_COMPLETE);
 }
 
-static GpuNativeEvent *
-event_create_user (GpuNativeContext  *context,
-                   GError           **error)
+GpuNativeEvent *
+_gpu_opencl_create_host_wait (GpuNativeContext  *context,
+                              GError           **error)
 {
   GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[0];
   GpuOpenclEvent *event;
@@ -193,13 +193,23 @@ event_create_user (GpuNativeContext  *context,
   event = (GpuOpenclEvent *) _gpu_opencl_event_new (NULL, handle);
   event->unset = TRUE;
   event->cannot_fail = _gpu_opencl_device_is_intel_cpu (device);
-  if (device->pocl > 0 && !create_guard (event, context, error))
-    {
-      _gpu_native_event_unref (&event->base);
-      return NULL;
-    }
 
   return &event->base;
+}
+
+static GpuNativeEvent *
+event_create_user (GpuNativeContext  *context,
+                   GError           **error)
+{
+  GpuNativeEvent *event = _gpu_opencl_create_host_wait (context, error);
+
+  if (event == NULL || ((GpuOpenclDevice *) context->devices[0])->pocl == 0
+      || create_guard ((GpuOpenclEvent *) event, context, error))
+    return event;
+
+  _gpu_native_event_unref (event);
+
+  return NULL;
 }
 
 static gboolean

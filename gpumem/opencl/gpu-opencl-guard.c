@@ -6,7 +6,9 @@
  * - PoCL may both fail and run the command, which ends the process. Each user event therefore has a
  *   guard: a second user event, which is set after the first. Commands that depend on a user event
  *   and may depend on other work also wait for the guard. While PoCL fails such a command, the
- *   guard is still pending, so PoCL cannot also run the command.
+ *   guard is still pending, so PoCL cannot also run the command. Host-signalled waits never fail,
+ *   and have no guards: each pending copy of a file has several such waits, and all their guards
+ *   would be in each list of events to wait for.
  * - The two threads still use the command's event, and the events that the command waits for, after
  *   all these events have completed or failed. The threads hold no references to these events. The
  *   back end therefore holds the events of commands that depend on user events, and the events that

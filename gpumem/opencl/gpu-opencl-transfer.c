@@ -33,13 +33,6 @@ transfer_is_page_locked (GpuNativeContext *context,
   return _gpu_opencl_is_mapped_host ((GpuOpenclContext *) context, data, size);
 }
 
-static GpuNativeEvent *
-transfer_create_host_wait (GpuNativeContext  *context,
-                           GError           **error)
-{
-  return context->backend->event->create_user (context, error);
-}
-
 static void
 transfer_signal_host_wait (GpuNativeEvent *host_wait)
 {
@@ -50,6 +43,6 @@ const GpuTransferOps _gpu_opencl_transfer_ops =
 {
   .get_min_size   = transfer_get_min_size,
   .is_page_locked = transfer_is_page_locked,
-  .create_host_wait = transfer_create_host_wait,
+  .create_host_wait = _gpu_opencl_create_host_wait,
   .signal_host_wait = transfer_signal_host_wait
 };

@@ -359,6 +359,9 @@ void            _gpu_opencl_set_guards       (GpuNativeStream     *stream,
  * If there are pending guards, holds @event, the event of that command. */
 GPtrArray      *_gpu_opencl_guard_event      (GpuNativeStream     *stream,
                                               cl_event             event);
+/* Creates a user event without a guard, for a host-signalled wait: the event never fails. */
+GpuNativeEvent *_gpu_opencl_create_host_wait (GpuNativeContext    *context,
+                                              GError             **error);
 void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
                                               cl_event             event);
 /* Called before a command of @stream that waits for @events and @guards. Holds @events and @guards.
