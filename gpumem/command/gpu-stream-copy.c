@@ -349,17 +349,17 @@ submit_host_copy (GpuTimeline    *timeline,
   return _gpu_submit_staged (timeline, submission, copy.staged, pending, error);
 }
 
-/* Caller has checked the ranges, which are not empty. */
-G_ALWAYS_INLINE static inline gboolean
-copy_direct (GpuTimeline  *timeline,
-             const char   *function,
-             GpuMemory    *destination,
-             gsize         destination_offset,
-             GpuMemory    *source,
-             gsize         source_offset,
-             gsize         size,
-             GpuPending   *pending,
-             GError      **error)
+/* Inline in gpu_stream_copy(). */
+G_ALWAYS_INLINE inline gboolean
+_gpu_timeline_copy_direct (GpuTimeline  *timeline,
+                           const char   *function,
+                           GpuMemory    *destination,
+                           gsize         destination_offset,
+                           GpuMemory    *source,
+                           gsize         source_offset,
+                           gsize         size,
+                           GpuPending   *pending,
+                           GError      **error)
 {
   GpuAccess accesses[] = { { source, FALSE, source_offset, size },
                            { destination, TRUE, destination_offset, size } };
@@ -379,31 +379,16 @@ copy_direct (GpuTimeline  *timeline,
   return _gpu_submit (timeline, &submission, pending, error);
 }
 
-gboolean
-_gpu_timeline_copy_direct (GpuTimeline  *timeline,
-                           const char   *function,
-                           GpuMemory    *destination,
-                           gsize         destination_offset,
-                           GpuMemory    *source,
-                           gsize         source_offset,
-                           gsize         size,
-                           GpuPending   *pending,
-                           GError      **error)
-{
-  return copy_direct (timeline, function, destination, destination_offset, source, source_offset,
-                      size, pending, error);
-}
-
-G_ALWAYS_INLINE static inline gboolean
-copy_memory (GpuTimeline  *timeline,
-             const char   *function,
-             GpuMemory    *destination,
-             gsize         destination_offset,
-             GpuMemory    *source,
-             gsize         source_offset,
-             gsize         size,
-             GpuPending   *pending,
-             GError      **error)
+G_ALWAYS_INLINE inline gboolean
+_gpu_timeline_copy (GpuTimeline  *timeline,
+                    const char   *function,
+                    GpuMemory    *destination,
+                    gsize         destination_offset,
+                    GpuMemory    *source,
+                    gsize         source_offset,
+                    gsize         size,
+                    GpuPending   *pending,
+                    GError      **error)
 {
   if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
                                 error)
@@ -418,23 +403,8 @@ copy_memory (GpuTimeline  *timeline,
     return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
                                             source, source_offset, size, pending, NULL, error);
 
-  return copy_direct (timeline, function, destination, destination_offset, source, source_offset,
-                      size, pending, error);
-}
-
-gboolean
-_gpu_timeline_copy (GpuTimeline  *timeline,
-                    const char   *function,
-                    GpuMemory    *destination,
-                    gsize         destination_offset,
-                    GpuMemory    *source,
-                    gsize         source_offset,
-                    gsize         size,
-                    GpuPending   *pending,
-                    GError      **error)
-{
-  return copy_memory (timeline, function, destination, destination_offset, source, source_offset,
-                      size, pending, error);
+  return _gpu_timeline_copy_direct (timeline, function, destination, destination_offset, source,
+                                    source_offset, size, pending, error);
 }
 
 /* Inline, so that the compiler removes the other direction where @write is a constant. */
@@ -681,8 +651,8 @@ gpu_stream_copy (GpuStream  *stream,
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_copy", error);
 
   return timeline != NULL
-         && copy_memory (timeline, "gpu_stream_copy", destination, destination_offset, source,
-                         source_offset, size, NULL, error);
+         && _gpu_timeline_copy (timeline, "gpu_stream_copy", destination, destination_offset,
+                                source, source_offset, size, NULL, error);
 }
 
 /**
