@@ -362,6 +362,91 @@ splice_unref (TestFixture *fixture)
   test_assert_ok (gpu_memory_splice_finish (memory, test_await (&result), &error), error);
 }
 
+/* Returns once the stream waits for a user event that was submitted after the transfer has begun:
+ * when a device whose memory is mapped has mapped it. */
+static GpuEvent *
+gate_transfer (TestFixture  *fixture,
+               GpuStream    *stream,
+               GpuBuffer    *buffer,
+               GAsyncResult **result)
+{
+  for (guint i = 0; i < 5000; i++)
+    {
+      const guint8 byte = 9;
+      g_autoptr (GError) error = NULL;
+
+      if (!gpu_buffer_write (buffer, NULL, 0, &byte, 1, NULL, &error))
+        {
+          g_assert_error (error, GPU_ERROR, GPU_ERROR_BUSY);
+          return test_gate (fixture, stream);
+        }
+
+      g_usleep (1000);
+      g_assert_null (*result);
+    }
+
+  return NULL;
+}
+
+/* The memory is unmapped in the order of the stream. The transfer ends when the unmap has
+ * completed, and fails if the unmap fails. */
+static void
+splice_unmap (TestFixture *fixture)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (1000);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS)
+      || !test_has (fixture, GPU_CAPABILITIES_HOST_MEMORY))
+    return;
+
+  for (guint how = 0; how < 3; how++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 1000);
+      g_autoptr (GAsyncResult) result = NULL;
+      g_autoptr (GpuEvent) gate = NULL;
+      g_auto (Links) links = { .n = 0 };
+      gboolean success;
+
+      links_open (&links, 1);
+      gpu_memory_splice_async (GPU_MEMORY (buffer), stream, 0, 1000, FALSE, links.here, 1,
+                               cancellable, test_take_result, &result);
+      gate = gate_transfer (fixture, stream, buffer, &result);
+      g_assert_nonnull (gate);
+      send_bytes (links.there[0], g_bytes_get_data (bytes, NULL), 1000);
+
+      for (guint i = 0; i < 50; i++)
+        {
+          g_usleep (1000);
+          g_main_context_iteration (NULL, FALSE);
+          g_assert_null (result);
+        }
+
+      if (how == 0)
+        test_open (gate);
+      else if (how == 1)
+        test_assert_ok (gpu_event_fail (gate, "broken on purpose", &error), error);
+      else
+        g_cancellable_cancel (cancellable);
+
+      success = gpu_memory_splice_finish (GPU_MEMORY (buffer), test_await (&result), &error);
+      g_assert_true (success == (how == 0));
+
+      if (how == 1)
+        test_assert_any_error (error, GPU_ERROR, GPU_ERROR_FAILED, "byte 0 of the memory: unmap",
+                               "broken on purpose");
+      if (how == 2)
+        {
+          test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED, "unmap");
+          test_open (gate);
+        }
+      if (how != 1)
+        test_assert_content (buffer, bytes);
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -376,6 +461,7 @@ main (int    argc,
   test_add ("held", splice_held);
   test_add ("invalid", splice_invalid);
   test_add ("unref", splice_unref);
+  test_add ("unmap", splice_unmap);
 
   return test_run ();
 }

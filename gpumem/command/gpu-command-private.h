@@ -166,6 +166,10 @@ GpuMapping  *_gpu_timeline_map_image      (GpuTimeline      *timeline,
                                            const GpuLayout  *layout,
                                            const GpuExtent  *extent,
                                            GError          **error);
+/* Like gpu_mapping_unmap(). Sets @pending, which is nullable, for _gpu_pending_wait(). */
+gboolean     _gpu_mapping_unmap           (GpuMapping   *mapping,
+                                           GpuPending   *pending,
+                                           GError      **error);
 gboolean     _gpu_timeline_fill_image     (GpuTimeline      *timeline,
                                            const char       *function,
                                            GpuImage         *image,

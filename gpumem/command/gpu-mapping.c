@@ -124,10 +124,11 @@ range_leave (MappedRange *range)
   _gpu_storage_unref (storage);
 }
 
-/* Unmaps @data, which range_take() removed from @range. */
+/* Unmaps @data, which range_take() removed from @range. @pending is nullable. */
 static gboolean
 range_unmap (MappedRange  *range,
              gpointer      data,
+             GpuPending   *pending,
              GError      **error)
 {
   const UnmapOperation unmap = { range->storage, data };
@@ -136,7 +137,7 @@ range_unmap (MappedRange  *range,
   const GpuSubmission submission = { .function = "gpu_mapping_unmap", .accesses = &access,
                                      .n_accesses = 1, .unmaps = TRUE, .run = run_unmap,
                                      .operation = &unmap };
-  gboolean success = _gpu_submit (range->timeline, &submission, NULL, error);
+  gboolean success = _gpu_submit (range->timeline, &submission, pending, error);
 
   _gpu_storage_unmap (range->storage->root, range->offset, range->size, range->write);
   range_leave (range);
@@ -194,7 +195,7 @@ range_unref (gpointer data)
     return;
 
   if (range->data != NULL)
-    range_unmap (range, range->data, NULL);
+    range_unmap (range, range->data, NULL, NULL);
 
   range_leave (range);
   _gpu_timeline_unuse (range->timeline);
@@ -839,6 +840,27 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
   return writable;
 }
 
+gboolean
+_gpu_mapping_unmap (GpuMapping  *mapping,
+                    GpuPending  *pending,
+                    GError     **error)
+{
+  gpointer data;
+
+  if (mapping->range == NULL)
+    return TRUE;
+
+  if (!range_take (mapping->range, &data))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                   "gpu_mapping_unmap: the mapping of %" G_GSIZE_FORMAT
+                   " bytes is in use by bytes or by another thread", mapping->range->mapped_size);
+      return FALSE;
+    }
+
+  return data == NULL || range_unmap (mapping->range, data, pending, error);
+}
+
 /**
  * gpu_mapping_unmap:
  * @mapping: a #GpuMapping
@@ -858,22 +880,9 @@ gboolean
 gpu_mapping_unmap (GpuMapping  *mapping,
                    GError     **error)
 {
-  gpointer data;
-
   g_return_val_if_fail (GPU_IS_MAPPING (mapping), FALSE);
 
-  if (mapping->range == NULL)
-    return TRUE;
-
-  if (!range_take (mapping->range, &data))
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                   "gpu_mapping_unmap: the mapping of %" G_GSIZE_FORMAT
-                   " bytes is in use by bytes or by another thread", mapping->range->mapped_size);
-      return FALSE;
-    }
-
-  return data == NULL || range_unmap (mapping->range, data, error);
+  return _gpu_mapping_unmap (mapping, NULL, error);
 }
 
 GpuMapFlags

@@ -278,7 +278,26 @@ map_part (Part    *part,
          ? g_steal_pointer (&mapping) : NULL;
 }
 
-/* The mapping ends in the order of the stream, so later work gets the received bytes. */
+/* Waits until the driver has the received bytes: the program may use untracked memory without the
+ * order of the stream. If the unmap fails, none of the bytes count. */
+static void
+unmap_part (Part        *part,
+            GpuMapping  *mapping,
+            GError     **error)
+{
+  Splice *splice = part->splice;
+  GpuPending pending = { NULL };
+
+  if (_gpu_mapping_unmap (mapping, &pending, error)
+      && _gpu_pending_wait_until (&pending, splice->timeline, splice->cancellable, error))
+    return;
+
+  if (!splice->send)
+    part->done = 0;
+  g_prefix_error (error, "unmap: ");
+}
+
+/* After an error, the last reference unmaps the memory in the order of the stream. */
 static void
 transfer_mapped (Part    *part,
                  GError **error)
@@ -302,7 +321,7 @@ transfer_mapped (Part    *part,
   if (part->done < part->size)
     set_closed (part, error);
   else
-    gpu_mapping_unmap (mapping, error);
+    unmap_part (part, mapping, error);
 }
 
 static void
@@ -445,11 +464,12 @@ check (GpuMemory  *memory,
  * cuMemcpyDtoHAsync). If the host can access @memory, as with #GpuHostMemory, the host back end and
  * OpenCL devices that use the memory of the host, the thread maps its part instead, and passes that
  * memory to the connection (OpenCL: clEnqueueMapBuffer). The copies and mappings are operations of
- * @stream after the work that is submitted to it before the call. Until the callback, do not use
- * the connections or change the range; if the range is received, do not read it. While a part is
- * mapped, work that may write it fails with %GPU_ERROR_BUSY, such as a kernel that gets the whole
- * memory as an argument. The connections stay open, and a connection may only occur once. Holds
- * references to @memory and to the connections.
+ * @stream after the work that is submitted to it before the call. When the transfer succeeds, they
+ * have completed, and the memory is unmapped. Until the callback, do not use the connections or
+ * change the range; if the range is received, do not read it. While a part is mapped, work that may
+ * write it fails with %GPU_ERROR_BUSY, such as a kernel that gets the whole memory as an argument.
+ * The connections stay open, and a connection may only occur once. Holds references to @memory and
+ * to the connections.
  *
  * The first failure ends the whole transfer: the connections are then at unknown positions and
  * should be closed. The error names the connection and the offset in @memory of the first byte that

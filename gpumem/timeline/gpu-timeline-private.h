@@ -494,6 +494,11 @@ typedef struct
 gboolean _gpu_pending_wait (GpuPending           *pending,
                             GpuTimeline          *timeline,
                             GError              **error);
+/* Like _gpu_pending_wait(), but ends on cancellation. */
+gboolean _gpu_pending_wait_until (GpuPending     *pending,
+                            GpuTimeline          *timeline,
+                            GCancellable         *cancellable,
+                            GError              **error);
 
 typedef struct _GpuTaskWait GpuTaskWait;
 

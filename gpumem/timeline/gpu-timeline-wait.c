@@ -392,6 +392,31 @@ _gpu_timeline_wait_until (GpuTimeline   *timeline,
   return FALSE;
 }
 
+gboolean
+_gpu_pending_wait_until (GpuPending    *pending,
+                         GpuTimeline   *timeline,
+                         GCancellable  *cancellable,
+                         GError       **error)
+{
+  g_autoptr (GpuTimeline) operation = NULL;
+
+  if (cancellable == NULL || pending->event == NULL)
+    return _gpu_pending_wait (pending, timeline, error);
+
+  operation = _gpu_timeline_new_for_event (timeline->context,
+                                           _gpu_native_event_ref (pending->event));
+
+  if (_gpu_timeline_wait_until (operation, 1, -1, cancellable, NULL)
+      || !g_cancellable_set_error_if_cancelled (cancellable, error))
+    return _gpu_pending_wait (pending, timeline, error);
+
+  /* PoCL aborts if an event is released while PoCL fails that event. */
+  _gpu_timeline_defer_until_complete (timeline, g_steal_pointer (&pending->event),
+                                      (GDestroyNotify) _gpu_native_event_unref);
+
+  return FALSE;
+}
+
 /* Queries @fence. Like retire(), returns COMPLETE or FAILED only if all earlier work has
  * completed. */
 static GpuEventStatus
