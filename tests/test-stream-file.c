@@ -763,6 +763,58 @@ captured (TestFixture *fixture)
   test_assert_content (buffer, bytes);
   close (fd);
 }
+
+/* A stream whose handle the program has never had joins the capture, because it waits for an event
+ * of the capturing stream. */
+static void
+captured_by_event (TestFixture *fixture)
+{
+  CUresult (*begin) (CUstream stream, CUstreamCaptureMode mode)
+    = gpumem_cuda_driver_symbol ("cuStreamBeginCapture_v2");
+  CUresult (*end) (CUstream stream, CUgraph *graph)
+    = gpumem_cuda_driver_symbol ("cuStreamEndCapture");
+  CUresult (*destroy) (CUgraph graph) = gpumem_cuda_driver_symbol ("cuGraphDestroy");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) first = NULL;
+  g_autoptr (GpuStream) second = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuFile) file = NULL;
+  g_autoptr (GpuEvent) fork = NULL;
+  g_autoptr (GpuEvent) join = NULL;
+  CUgraph graph = NULL;
+  CUstream handle;
+  int fd;
+
+  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0 || begin == NULL)
+    {
+      g_test_skip ("the driver does not capture streams");
+      return;
+    }
+
+  first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  buffer = test_buffer_filled (fixture, SIZE, 7);
+  fd = temporary (NULL);
+  file = file_for (fd);
+  handle = (CUstream) (gsize) gpu_stream_get_native_handle (first);
+  g_assert_cmpuint (begin (handle, CU_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+  fork = test_record (first);
+  test_assert_ok (gpu_stream_wait_event (second, fork, &error), error);
+  g_assert_false (gpu_stream_write_file (second, GPU_MEMORY (buffer), 0, file, 0, SIZE, NULL,
+                                         &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_write_file", "captured");
+  g_assert_false (gpu_memory_write_file (GPU_MEMORY (buffer), second, 0, file, 0, SIZE, NULL,
+                                         &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_memory_write_file", "captured");
+  join = test_record (second);
+  test_assert_ok (gpu_stream_wait_event (first, join, &error), error);
+  g_assert_cmpuint (end (handle, &graph), ==, 0);
+  destroy (graph);
+  test_assert_ok (gpu_stream_write_file (second, GPU_MEMORY (buffer), 0, file, 0, SIZE, NULL,
+                                         &error), error);
+  g_assert_cmpint (get_size (fd), <=, SIZE);
+  close (fd);
+}
 #endif
 
 int
@@ -785,6 +837,7 @@ main (int    argc,
   test_add ("few-threads", few_threads);
 #ifdef HAVE_CUDA
   test_add ("captured", captured);
+  test_add ("captured-by-event", captured_by_event);
 #endif
 
   return test_run ();

@@ -44,6 +44,8 @@
  * All functions may be called from any thread.
  */
 
+/* Always asks the driver: a stream whose handle the program has never had joins a capture when it
+ * waits for an event of a capturing stream. */
 gboolean
 _gpu_timeline_is_capturing (GpuTimeline *timeline)
 {
@@ -62,19 +64,12 @@ _gpu_timeline_is_capturing (GpuTimeline *timeline)
   return capture != 0;
 }
 
-/* Only the program can begin a capture, with the handle of the driver's stream. */
-static gboolean
-is_capturing (GpuTimeline *timeline)
-{
-  return g_atomic_int_get (&timeline->is_open) && _gpu_timeline_is_capturing (timeline);
-}
-
 gboolean
 _gpu_timeline_check_capture (GpuTimeline  *timeline,
                              const char   *function,
                              GError      **error)
 {
-  if (!is_capturing (timeline))
+  if (!_gpu_timeline_is_capturing (timeline))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
@@ -105,7 +100,7 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
 
   /* The threads of a staged copy would wait for work that the driver only records. The driver
    * decides itself whether it captures the copy. */
-  if (is_capturing (timeline))
+  if (_gpu_timeline_is_capturing (timeline))
     return NULL;
 
   /* Work that waits for user events may never execute. */
