@@ -27,9 +27,10 @@ static gssize broken_at = -1;
 static gint broken_errno;
 /* Atomic; the time that each read or write of a file takes, in microseconds */
 static gint call_time;
-/* Atomic; the number of calls that have ended, and of those in progress */
+/* Atomic; the number of calls that have ended, of those in progress, and its maximum */
 static gint n_calls;
 static gint n_running;
+static gint n_running_max;
 
 typedef ssize_t (*ReadFunc) (int fd, void *data, size_t size, off_t position);
 typedef ssize_t (*WriteFunc) (int fd, const void *data, size_t size, off_t position);
@@ -43,6 +44,16 @@ is_temporary (int fd)
 
   return fstat (fd, &status) == 0 && stat (g_get_tmp_dir (), &folder) == 0
          && status.st_dev == folder.st_dev;
+}
+
+static void
+note_running (void)
+{
+  gint n = g_atomic_int_add (&n_running, 1) + 1;
+  gint max = g_atomic_int_get (&n_running_max);
+
+  while (n > max && !g_atomic_int_compare_and_exchange (&n_running_max, max, n))
+    max = g_atomic_int_get (&n_running_max);
 }
 
 /* Returns -1, or the number of bytes to copy. */
@@ -76,7 +87,7 @@ pread (int     fd,
 {
   gssize n;
 
-  g_atomic_int_inc (&n_running);
+  note_running ();
   n = begin_call (fd, size, position);
   if (n > 0)
     n = ((ReadFunc) dlsym (RTLD_NEXT, "pread")) (fd, data, (gsize) n, position);
@@ -94,7 +105,7 @@ pwrite (int         fd,
 {
   gssize n;
 
-  g_atomic_int_inc (&n_running);
+  note_running ();
   n = begin_call (fd, size, position);
   if (n > 0)
     n = ((WriteFunc) dlsym (RTLD_NEXT, "pwrite")) (fd, data, (gsize) n, position);
@@ -718,6 +729,34 @@ few_threads (TestFixture *fixture)
   close (fd);
 }
 
+/* The system locks a file for each write into the page cache, so one thread writes at a time. Reads
+ * need no lock. */
+static void
+one_writer (TestFixture *fixture)
+{
+  const gsize size = 4 * 1024 * 1024;
+  g_autoptr (GBytes) bytes = test_random_bytes (size);
+  g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
+  int fd = temporary (NULL);
+  g_autoptr (GpuFile) file = file_for (fd);
+  g_autoptr (GError) error = NULL;
+
+  gpu_staging_set_n_threads (4);
+  g_atomic_int_set (&call_time, 5000);
+  g_atomic_int_set (&n_running_max, 0);
+  test_assert_ok (gpu_memory_write_file (GPU_MEMORY (buffer), fixture->stream, 0, file, 0, size,
+                                         NULL, &error), error);
+  g_assert_cmpint (g_atomic_int_get (&n_running_max), ==, 1);
+  test_assert_ok (gpu_memory_read_file (GPU_MEMORY (buffer), fixture->stream, 0, file, 0, size,
+                                        NULL, &error), error);
+  g_assert_cmpint (g_atomic_int_get (&n_running_max), >, 1);
+  g_atomic_int_set (&call_time, 0);
+  gpu_staging_set_n_threads (0);
+  test_assert_content (buffer, bytes);
+  check_file (fd, bytes);
+  close (fd);
+}
+
 /* --- captures --------------------------------------------------------------------------------- */
 
 #ifdef HAVE_CUDA
@@ -834,6 +873,7 @@ main (int    argc,
   test_add ("cancelled-before", cancelled_before);
   test_add ("cancelled-blocking", cancelled_blocking);
   test_add ("cancelled-within", cancelled_within);
+  test_add ("one-writer", one_writer);
   test_add ("few-threads", few_threads);
 #ifdef HAVE_CUDA
   test_add ("captured", captured);

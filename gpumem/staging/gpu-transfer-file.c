@@ -52,6 +52,13 @@ _gpu_transfer_file_unref (GpuTransferFile *file)
   g_free (file);
 }
 
+gboolean
+_gpu_transfer_file_is_parallel (GpuTransferFile *file,
+                                gboolean         read)
+{
+  return read || file->direct_fd >= 0;
+}
+
 int
 _gpu_transfer_file_get_fd (GpuTransferFile *file)
 {

@@ -19,6 +19,7 @@ struct _GpuTransferPieces
   GpuTransferPiecesCopy copy;       /* with references */
   gsize             piece_size;     /* bytes */
   guint             n_chunks;
+  gboolean          is_parallel;    /* several threads use the file at the same time */
   guint             max_workers;
 
   GMutex            lock;           /* guards the fields below */
@@ -72,7 +73,8 @@ _gpu_transfer_pieces_new (const GpuTransferPiecesCopy *copy)
   pieces->copy = *copy;
   pieces->piece_size = choose_piece_size (copy->size);
   pieces->n_chunks = divide_up (copy->size, copy->chunk_size);
-  pieces->max_workers = _gpu_transfer_get_n_threads ();
+  pieces->is_parallel = _gpu_transfer_file_is_parallel (copy->file, copy->read);
+  pieces->max_workers = pieces->is_parallel ? _gpu_transfer_get_n_threads () : 1;
   pieces->n_left = g_new (guint, pieces->n_chunks);
   _gpu_transfer_file_ref (copy->file);
   if (copy->progress != NULL)
@@ -115,7 +117,8 @@ _gpu_transfer_pieces_unref (GpuTransferPieces *pieces)
 static gboolean
 has_piece_locked (const GpuTransferPieces *pieces)
 {
-  return !pieces->stopped && pieces->chunk < pieces->n_ready;
+  return !pieces->stopped && pieces->chunk < pieces->n_ready
+         && (pieces->is_parallel || pieces->n_copying == 0);
 }
 
 /* Called when no thread needs the file any more: when the copy has completed, the library must not
