@@ -56,7 +56,7 @@ note_running (void)
     max = g_atomic_int_get (&n_running_max);
 }
 
-/* Returns -1, or the number of bytes to copy. */
+/* Returns -1, or the number of bytes to copy. A broken call fails at once. */
 static gssize
 begin_call (int   fd,
             gsize size,
@@ -67,7 +67,7 @@ begin_call (int   fd,
   if (!is_temporary (fd))
     return (gssize) size;
 
-  if (g_atomic_int_get (&call_time) > 0)
+  if (g_atomic_int_get (&call_time) > 0 && (bad < 0 || position + (gssize) size <= bad))
     g_usleep (g_atomic_int_get (&call_time));
   if (bad < 0 || position + (gssize) size <= bad)
     return (gssize) size;
@@ -121,6 +121,66 @@ break_at (gssize position,
 {
   g_atomic_int_set (&broken_errno, code);
   g_atomic_pointer_set (&broken_at, position);
+}
+
+/* --- calls between the submission of a copy and the wait for it ------------------------------- */
+
+/* Called once by this thread; nullable */
+static __thread void (*at_wait) (gpointer data);
+static __thread gpointer at_wait_data;
+static __thread guint n_calls_before_wait;
+/* The number of locks that this thread has taken */
+static __thread gsize n_locks;
+
+typedef void (*LockFunc) (GMutex *mutex);
+typedef gboolean (*CheckFunc) (GCancellable *cancellable, GError **error);
+typedef GSource *(*SourceFunc) (GCancellable *cancellable);
+
+void
+(g_mutex_lock) (GMutex *mutex)
+{
+  static LockFunc next;
+  LockFunc func = g_atomic_pointer_get (&next);
+
+  if (func == NULL)
+    {
+      func = (LockFunc) dlsym (RTLD_NEXT, "g_mutex_lock");
+      g_atomic_pointer_set (&next, func);
+    }
+
+  n_locks++;
+  func (mutex);
+}
+
+static void
+run_at_wait (void)
+{
+  void (*func) (gpointer data) = at_wait;
+
+  if (func == NULL || n_calls_before_wait-- > 0)
+    return;
+
+  at_wait = NULL;
+  func (at_wait_data);
+}
+
+/* A blocking copy calls this function before it submits, and before it waits. */
+gboolean
+(g_cancellable_set_error_if_cancelled) (GCancellable *cancellable, GError **error)
+{
+  run_at_wait ();
+
+  return ((CheckFunc) dlsym (RTLD_NEXT, "g_cancellable_set_error_if_cancelled")) (cancellable,
+                                                                                  error);
+}
+
+/* An asynchronous copy calls this function before it waits. */
+GSource *
+(g_cancellable_source_new) (GCancellable *cancellable)
+{
+  run_at_wait ();
+
+  return ((SourceFunc) dlsym (RTLD_NEXT, "g_cancellable_source_new")) (cancellable);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -296,6 +356,87 @@ many_behind_gate (TestFixture *fixture)
   test_synchronize (stream);
   check_many (fixture, fd);
   close (fd);
+}
+
+/* Returns the number of locks that the calls take which submit @n copies behind a user event. */
+static gsize
+count_locks (TestFixture *fixture, guint n)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 1, 7);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  g_autofree guint8 *data = g_malloc0 (n);
+  int fd = temporary (NULL);
+  g_autoptr (GpuFile) file = file_for (fd);
+  gsize before = n_locks;
+  gsize n_taken;
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      test_assert_ok (gpu_stream_write_file (stream, GPU_MEMORY (buffer), 0, file, i, 1, NULL,
+                                             &error), error);
+    }
+
+  n_taken = n_locks - before;
+  test_open (gate);
+  test_synchronize (stream);
+  g_assert_cmpint (pread (fd, data, n, 0), ==, n);
+  test_assert_value (data, 7, n);
+  close (fd);
+
+  return n_taken;
+}
+
+/* A copy does not examine all copies that are pending. */
+static void
+linear (TestFixture *fixture)
+{
+  gsize few;
+  gsize many;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  few = count_locks (fixture, 1000);
+  many = count_locks (fixture, 4000);
+  g_test_message ("%.1f locks per copy with 1000 copies pending, %.1f with 4000", few / 1000.0,
+                  many / 4000.0);
+  g_assert_cmpuint (many, <, 5 * few);
+}
+
+/* A copy that depends on a failed one fails, however many copies are between them. After a chain of
+ * copies, the last reference is dropped without recursion. */
+static void
+chain_fails (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 1, 7);
+  int in = temporary (NULL);
+  int out = temporary (NULL);
+  g_autoptr (GpuFile) from = file_for (in);
+  g_autoptr (GpuFile) to = file_for (out);
+
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    {
+      stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      gate = test_gate (fixture, stream);
+      test_assert_ok (gpu_stream_read_file (stream, GPU_MEMORY (buffer), 0, from, 0, 1, NULL,
+                                            &error), error);
+      for (guint i = 0; i < 2000; i++)
+        test_assert_ok (gpu_stream_write_file (stream, GPU_MEMORY (buffer), 0, to, i, 1, NULL,
+                                               &error), error);
+      test_open (gate);
+      g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+      test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte 0");
+      g_assert_cmpint (get_size (out), ==, 0);
+    }
+
+  close (in);
+  close (out);
 }
 
 /* Copies of more streams than the staging limit has blocks may be pending. */
@@ -670,6 +811,230 @@ cancelled_within (TestFixture *fixture)
     }
 }
 
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *buffer;
+  GpuFile   *file;
+  gint       is_ready;              /* atomic */
+} Writer;
+
+static gpointer
+write_pieces (gpointer data)
+{
+  Writer *writer = data;
+
+  while (!g_atomic_int_get (&writer->is_ready))
+    g_thread_yield ();
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      test_assert_ok (gpu_stream_write_file (writer->stream, GPU_MEMORY (writer->buffer), 0,
+                                             writer->file, 0, 100, NULL, &error), error);
+    }
+
+  return NULL;
+}
+
+/* Threads that copy on one stream at the same time share the block beyond the staging limit. */
+static void
+one_block (TestFixture *fixture)
+{
+  const gsize block = 4 * 1024 * 1024;
+  gsize limit = gpu_context_get_staging_limit (fixture->context);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 7);
+  int fd = temporary (NULL);
+  g_autoptr (GpuFile) file = file_for (fd);
+
+  for (guint i = 0; i < 10 && test_has (fixture, GPU_CAPABILITIES_USER_EVENTS); i++)
+    {
+      g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuEvent) first_gate = test_gate (fixture, first);
+      g_autoptr (GpuEvent) second_gate = test_gate (fixture, second);
+      Writer owner = { first, buffer, file, TRUE };
+      Writer writer = { second, buffer, file, FALSE };
+      GThread *threads[4];
+
+      gpu_context_trim_staging (fixture->context);
+      gpu_context_set_staging_limit (fixture->context, block);
+      write_pieces (&owner);
+      for (guint j = 0; j < G_N_ELEMENTS (threads); j++)
+        threads[j] = g_thread_new ("writer", write_pieces, &writer);
+      g_atomic_int_set (&writer.is_ready, TRUE);
+      for (guint j = 0; j < G_N_ELEMENTS (threads); j++)
+        g_thread_join (threads[j]);
+      g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), <=, 2 * block);
+      test_open (first_gate);
+      test_open (second_gate);
+      test_synchronize (first);
+      test_synchronize (second);
+    }
+
+  gpu_context_set_staging_limit (fixture->context, limit);
+  close (fd);
+}
+
+/* The system locks a file for each write into the page cache, so one thread writes at a time. Reads
+ * need no lock. */
+static void
+one_writer (TestFixture *fixture)
+{
+  const gsize size = 4 * 1024 * 1024;
+  g_autoptr (GBytes) bytes = test_random_bytes (size);
+  g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
+  int fd = temporary (NULL);
+  g_autoptr (GpuFile) file = file_for (fd);
+  g_autoptr (GError) error = NULL;
+
+  gpu_staging_set_n_threads (4);
+  g_atomic_int_set (&call_time, 5000);
+  g_atomic_int_set (&n_running_max, 0);
+  test_assert_ok (gpu_memory_write_file (GPU_MEMORY (buffer), fixture->stream, 0, file, 0, size,
+                                         NULL, &error), error);
+  g_assert_cmpint (g_atomic_int_get (&n_running_max), ==, 1);
+  test_assert_ok (gpu_memory_read_file (GPU_MEMORY (buffer), fixture->stream, 0, file, 0, size,
+                                        NULL, &error), error);
+  g_assert_cmpint (g_atomic_int_get (&n_running_max), >, 1);
+  g_atomic_int_set (&call_time, 0);
+  gpu_staging_set_n_threads (0);
+  test_assert_content (buffer, bytes);
+  check_file (fd, bytes);
+  close (fd);
+}
+
+typedef struct
+{
+  GpuStream   *stream;
+  GpuBuffer   *buffer;
+  TestHold    *hold;
+  GThread     *thread;
+  gint         is_done;             /* atomic */
+  gint         is_late;             /* atomic */
+} Other;
+
+static gpointer
+hold_stream (gpointer data)
+{
+  Other *other = data;
+
+  other->hold = test_hold (other->stream);
+  fill (other->stream, other->buffer, 1);
+
+  return NULL;
+}
+
+/* Lets the test fail instead of hanging. */
+static gpointer
+release_late (gpointer data)
+{
+  Other *other = data;
+
+  for (guint i = 0; i < 500 && !g_atomic_int_get (&other->is_done); i++)
+    g_usleep (10 * 1000);
+
+  g_atomic_int_set (&other->is_late, !g_atomic_int_get (&other->is_done));
+  test_hold_release (other->hold);
+
+  return NULL;
+}
+
+/* Another thread submits work that does not complete before this thread waits. */
+static void
+hold_in_thread (gpointer data)
+{
+  Other *other = data;
+
+  g_thread_join (g_thread_new ("other", hold_stream, other));
+  other->thread = g_thread_new ("releaser", release_late, other);
+}
+
+/* A copy does not wait for work that another thread submits after the copy. */
+static void
+own_point (TestFixture *fixture)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) rest = test_buffer (fixture, SIZE);
+  int fd = temporary (bytes);
+  g_autoptr (GpuFile) file = file_for (fd);
+
+  for (guint i = 0; i < 2 && test_can_hold (fixture); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+      g_autoptr (GAsyncResult) result = NULL;
+      GpuMemory *memory = GPU_MEMORY (buffer);
+      Other other = { stream, rest, NULL, NULL, FALSE, FALSE };
+
+      at_wait = hold_in_thread;
+      at_wait_data = &other;
+      n_calls_before_wait = 1;
+
+      if (i == 0)
+        test_assert_ok (gpu_memory_read_file (memory, stream, 0, file, 0, SIZE, cancellable,
+                                              &error), error);
+      else
+        {
+          gpu_memory_read_file_async (memory, stream, 0, file, 0, SIZE, cancellable, NULL, NULL,
+                                      NULL, test_take_result, &result);
+          test_assert_ok (gpu_memory_read_file_finish (memory, test_await (&result), &error),
+                          error);
+        }
+
+      g_atomic_int_set (&other.is_done, TRUE);
+      g_thread_join (other.thread);
+      g_assert_false (g_atomic_int_get (&other.is_late));
+      test_synchronize (stream);
+      test_hold_free (other.hold);
+      test_assert_content (buffer, bytes);
+    }
+
+  close (fd);
+}
+
+/* A file that fails before the copy is cancelled: the caller, and the work behind the copy, get the
+ * error of the file. */
+static void
+failed_before_cancelled (TestFixture *fixture)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+  int fd = temporary (bytes);
+  g_autoptr (GpuFile) file = file_for (fd);
+
+  /* Two threads read the pieces before the failure for a long time. */
+  gpu_staging_set_n_threads (4);
+  g_atomic_int_set (&call_time, 300 * 1000);
+  g_atomic_int_set (&n_calls, 0);
+  break_at (2 * 64 * 1024, EIO);
+  gpu_memory_read_file_async (GPU_MEMORY (buffer), stream, 0, file, 0, SIZE, cancellable, NULL,
+                              NULL, NULL, test_take_result, &result);
+  fill (stream, buffer, 1);
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  while (g_atomic_int_get (&n_calls) == 0)
+    g_usleep (100);
+  g_cancellable_cancel (cancellable);
+  g_assert_false (gpu_memory_read_file_finish (GPU_MEMORY (buffer), test_await (&result), &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_FAILED, "gpu_memory_read_file_async",
+                         "at byte 131072:");
+  g_assert_false (gpu_event_wait (event, NULL, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_FAILED, "at byte 131072:");
+  break_at (-1, 0);
+  g_atomic_int_set (&call_time, 0);
+  gpu_staging_set_n_threads (0);
+  close (fd);
+}
+
 /* --- threads ---------------------------------------------------------------------------------- */
 
 static guint
@@ -726,34 +1091,6 @@ few_threads (TestFixture *fixture)
 
   g_atomic_int_set (&call_time, 0);
   g_assert_cmpint (get_size (fd), ==, N_MANY * 65536);
-  close (fd);
-}
-
-/* The system locks a file for each write into the page cache, so one thread writes at a time. Reads
- * need no lock. */
-static void
-one_writer (TestFixture *fixture)
-{
-  const gsize size = 4 * 1024 * 1024;
-  g_autoptr (GBytes) bytes = test_random_bytes (size);
-  g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
-  int fd = temporary (NULL);
-  g_autoptr (GpuFile) file = file_for (fd);
-  g_autoptr (GError) error = NULL;
-
-  gpu_staging_set_n_threads (4);
-  g_atomic_int_set (&call_time, 5000);
-  g_atomic_int_set (&n_running_max, 0);
-  test_assert_ok (gpu_memory_write_file (GPU_MEMORY (buffer), fixture->stream, 0, file, 0, size,
-                                         NULL, &error), error);
-  g_assert_cmpint (g_atomic_int_get (&n_running_max), ==, 1);
-  test_assert_ok (gpu_memory_read_file (GPU_MEMORY (buffer), fixture->stream, 0, file, 0, size,
-                                        NULL, &error), error);
-  g_assert_cmpint (g_atomic_int_get (&n_running_max), >, 1);
-  g_atomic_int_set (&call_time, 0);
-  gpu_staging_set_n_threads (0);
-  test_assert_content (buffer, bytes);
-  check_file (fd, bytes);
   close (fd);
 }
 
@@ -865,6 +1202,8 @@ main (int    argc,
   test_add ("order", order);
   test_add ("many-pending", many_pending);
   test_add ("many-behind-gate", many_behind_gate);
+  test_add ("linear", linear);
+  test_add ("chain-fails", chain_fails);
   test_add ("many-streams", many_streams);
   test_add ("unref-pending", unref_pending);
   test_add ("waiters", waiters);
@@ -873,7 +1212,10 @@ main (int    argc,
   test_add ("cancelled-before", cancelled_before);
   test_add ("cancelled-blocking", cancelled_blocking);
   test_add ("cancelled-within", cancelled_within);
+  test_add ("failed-before-cancelled", failed_before_cancelled);
+  test_add ("one-block", one_block);
   test_add ("one-writer", one_writer);
+  test_add ("own-point", own_point);
   test_add ("few-threads", few_threads);
 #ifdef HAVE_CUDA
   test_add ("captured", captured);

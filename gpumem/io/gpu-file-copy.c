@@ -31,6 +31,8 @@ typedef struct
   gsize            size;
   GCancellable    *cancellable;     /* nullable */
   GpuProgress     *progress;        /* nullable */
+  gboolean         is_awaited;      /* the caller waits for the copy and cancels it, and only the
+                                     * caller gets the error of the cancellation */
 } FileCopy;
 
 /* The user events whose failure fails a copy; nullable */
@@ -44,7 +46,7 @@ typedef struct
   const FileCopy *copy;
   GpuCrossDriver *cross;
   Causes         *causes;           /* freed at the end of the copy */
-  gboolean        is_submitted;
+  guint64         seq;              /* the point of the copy; 0 until the copy is submitted */
 } Operation;
 
 /* --- copies that the calling thread performs -------------------------------------------------- */
@@ -191,19 +193,8 @@ end_causes (gpointer data)
   g_free (causes);
 }
 
-/* If earlier work of the stream has failed, and no wait or query has reported that yet, the copy
- * fails as well: otherwise, a file would be written with undefined bytes. */
-static GError *
-get_earlier_failure_locked (GpuTimeline *timeline)
-{
-  GError *failure = NULL;
-
-  if (timeline->completed != timeline->submitted)
-    _gpu_timeline_check_pending_locked (timeline, timeline->submitted, &failure);
-
-  return failure;
-}
-
+/* The last event of a copy that is awaited becomes a fence, so that the wait does not include work
+ * which other threads submit meanwhile. The handover of external memory follows the copy. */
 static gboolean
 run_cross (Operation        *operation,
            GpuNativeStream  *stream,
@@ -213,16 +204,25 @@ run_cross (Operation        *operation,
 {
   const FileCopy *copy = operation->copy;
   GpuTimeline *timeline = copy->timeline;
-  gboolean is_failing = FALSE;
+  g_autoptr (GpuNativeEvent) last = NULL;
+  GError *failure = NULL;
+  GPtrArray *earlier = _gpu_timeline_list_earlier_locked (timeline, &failure);
 
-  operation->is_submitted = TRUE;
+  operation->seq = timeline->submitted + 1;
   operation->causes->user_events
-    = _gpu_timeline_list_causes_locked (timeline, timeline->submitted + 1, TRUE);
+    = _gpu_timeline_list_causes_locked (timeline, operation->seq, TRUE);
 
-  return _gpu_cross_file_submit (operation->cross, copy->memory->storage->buffer, stream, may_fail,
-                                 _gpu_timeline_list_cross_driver_locked (timeline, G_MAXUINT64,
-                                                                         &is_failing),
-                                 get_earlier_failure_locked (timeline), event, error);
+  if (!_gpu_cross_file_submit (operation->cross, copy->memory->storage->buffer, stream, may_fail,
+                               earlier, failure, &last, error))
+    return FALSE;
+
+  if (event != NULL)
+    *event = _gpu_native_event_ref (last);
+
+  if (copy->is_awaited && !copy->memory->storage->root->is_external)
+    _gpu_timeline_add_fence_locked (timeline, operation->seq, g_steal_pointer (&last));
+
+  return TRUE;
 }
 
 static gboolean
@@ -293,7 +293,8 @@ begin (const FileCopy  *copy,
                                       .position = copy->position, .is_direct = is_direct (copy),
                                       .queue = get_queue (copy->timeline),
                                       .order = copy->timeline, .progress = copy->progress,
-                                      .cancellable = copy->cancellable };
+                                      .cancellable = copy->is_awaited ? NULL
+                                                                      : copy->cancellable };
   cross.data = *causes = g_new0 (Causes, 1);
   begun = _gpu_cross_file_begin (&cross, &reason);
 
@@ -307,11 +308,12 @@ begin (const FileCopy  *copy,
   return begun;
 }
 
-/* Submits the copy, and sets @cross to a new reference to it. Sets @cross to NULL, without an
- * error, if the calling thread must copy. */
+/* Submits the copy, and sets @cross to a new reference to it, and @seq to its point. Sets @cross to
+ * NULL, without an error, if the calling thread must copy. */
 static gboolean
 submit (const FileCopy  *copy,
         GpuCrossDriver **cross,
+        guint64         *seq,
         GError         **error)
 {
   GpuAccess access = { copy->memory, copy->read, copy->offset, copy->size };
@@ -337,10 +339,11 @@ submit (const FileCopy  *copy,
   if (_gpu_submit (copy->timeline, &submission, NULL, error))
     {
       *cross = operation.cross;
+      *seq = operation.seq;
       return TRUE;
     }
 
-  if (!operation.is_submitted)
+  if (operation.seq == 0)
     _gpu_cross_file_abandon (operation.cross);
 
   _gpu_cross_driver_unref (operation.cross);
@@ -371,28 +374,47 @@ check (const FileCopy  *copy,
   return FALSE;
 }
 
+/* Sets the timeline, which is nullable if @error is set, and the file, and checks the copy. */
+static gboolean
+prepare (FileCopy     *copy,
+         GpuTimeline  *timeline,
+         GpuFile      *file,
+         GError      **error)
+{
+  copy->timeline = timeline;
+
+  if (timeline == NULL || g_cancellable_set_error_if_cancelled (copy->cancellable, error))
+    return FALSE;
+
+  copy->file = _gpu_file_peek_core (file, copy->read, copy->function, error);
+
+  return copy->file != NULL && check (copy, error);
+}
+
 /* --- one call --------------------------------------------------------------------------------- */
 
 /* Returns at once, unless the calling thread must copy. */
 static gboolean
-copy_in_order (FileCopy   *copy,
-               GpuStream  *stream,
-               GpuFile    *file,
-               GError    **error)
+copy_in_order (const char    *function,
+               gboolean       read,
+               GpuStream     *stream,
+               GpuMemory     *memory,
+               gsize          offset,
+               GpuFile       *file,
+               guint64        position,
+               gsize          size,
+               GCancellable  *cancellable,
+               GError       **error)
 {
+  FileCopy copy = { .function = function, .memory = memory, .read = read, .offset = offset,
+                    .position = position, .size = size, .cancellable = cancellable };
   g_autoptr (GpuCrossDriver) cross = NULL;
+  guint64 seq;
 
-  if (g_cancellable_set_error_if_cancelled (copy->cancellable, error))
-    return FALSE;
-
-  copy->timeline = _gpu_stream_get_timeline (stream, copy->function, error);
-  copy->file = copy->timeline != NULL
-               ? _gpu_file_peek_core (file, copy->read, copy->function, error) : NULL;
-
-  return copy->file != NULL && check (copy, error)
-         && (copy->size == 0
-             || (submit (copy, &cross, error)
-                 && (cross != NULL || copy_in_caller (copy, error))));
+  return prepare (&copy, _gpu_stream_get_timeline (stream, function, error), file, error)
+         && (size == 0
+             || (submit (&copy, &cross, &seq, error)
+                 && (cross != NULL || copy_in_caller (&copy, error))));
 }
 
 static void
@@ -405,7 +427,6 @@ open_latch (gpointer latch)
  * file. */
 static void
 cancel (GpuCrossDriver  *cross,
-        const char      *function,
         GError         **error)
 {
   g_autoptr (GpuLatch) latch = _gpu_latch_new ();
@@ -419,21 +440,7 @@ cancel (GpuCrossDriver  *cross,
     return;
 
   g_clear_error (error);
-  g_propagate_prefixed_error (error, failure, "%s: ", function);
-}
-
-/* Submits a copy that the caller cancels, and that does not look at the cancellable itself: only
- * the caller gets the error. */
-static gboolean
-submit_for_caller (const FileCopy  *copy,
-                   GpuCrossDriver **cross,
-                   GError         **error)
-{
-  FileCopy own = *copy;
-
-  own.cancellable = NULL;
-
-  return submit (&own, cross, error);
+  g_propagate_error (error, failure);
 }
 
 static gboolean
@@ -441,18 +448,19 @@ copy_and_wait (const FileCopy  *copy,
                GError         **error)
 {
   g_autoptr (GpuCrossDriver) cross = NULL;
+  guint64 seq;
 
-  if (!submit_for_caller (copy, &cross, error))
+  if (!submit (copy, &cross, &seq, error))
     return FALSE;
 
   if (cross == NULL)
     return copy_in_caller (copy, error);
 
-  if (wait_until (copy, _gpu_timeline_get_submitted (copy->timeline), error))
+  if (wait_until (copy, seq, error))
     return TRUE;
 
   if (g_cancellable_is_cancelled (copy->cancellable))
-    cancel (cross, copy->function, error);
+    cancel (cross, error);
 
   return FALSE;
 }
@@ -470,14 +478,12 @@ copy_blocking (const char    *function,
                GError       **error)
 {
   FileCopy copy = { .function = function, .memory = memory, .read = read, .offset = offset,
-                    .position = position, .size = size, .cancellable = cancellable };
-  g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (memory, stream, function,
-                                                               cancellable, error);
+                    .position = position, .size = size, .cancellable = cancellable,
+                    .is_awaited = TRUE };
+  g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (memory, stream, function, NULL,
+                                                               error);
 
-  copy.timeline = timeline;
-  copy.file = timeline != NULL ? _gpu_file_peek_core (file, read, function, error) : NULL;
-
-  return copy.file != NULL && check (&copy, error) && (size == 0 || copy_and_wait (&copy, error));
+  return prepare (&copy, timeline, file, error) && (size == 0 || copy_and_wait (&copy, error));
 }
 
 /* --- asynchronous variants -------------------------------------------------------------------- */
@@ -488,7 +494,6 @@ typedef struct
 {
   gatomicrefcount  refs;
   GpuCrossDriver  *cross;
-  const char      *function;
   GSource         *cancel_source;   /* nullable */
   gint             ended;           /* atomic */
   GpuTaskWait     *wait;
@@ -545,7 +550,6 @@ waiter_stopped (gpointer data)
       return;
     }
 
-  g_prefix_error (&failure, "%s: ", waiter->function);
   waiter_end (waiter, failure);
 }
 
@@ -564,14 +568,14 @@ waiter_cancelled (GCancellable *cancellable G_GNUC_UNUSED,
 static void
 wait_in_task (GTask          *task,
               const FileCopy *copy,
-              GpuCrossDriver *cross)
+              GpuCrossDriver *cross,
+              guint64         seq)
 {
   Waiter *waiter = g_new0 (Waiter, 1);
   g_autoptr (GError) error = NULL;
 
   g_atomic_ref_count_init (&waiter->refs);
   waiter->cross = cross;
-  waiter->function = copy->function;
   waiter->wait = _gpu_task_wait_new (task, NULL, NULL);
 
   if (copy->cancellable != NULL)
@@ -582,8 +586,7 @@ wait_in_task (GTask          *task,
       g_source_attach (waiter->cancel_source, g_task_get_context (task));
     }
 
-  if (!_gpu_timeline_notify (copy->timeline, _gpu_timeline_get_submitted (copy->timeline),
-                             waiter_end, waiter, &error))
+  if (!_gpu_timeline_notify (copy->timeline, seq, waiter_end, waiter, &error))
     waiter_end (waiter, error);
 }
 
@@ -659,21 +662,19 @@ copy_async (FileCopy              *copy,
   g_autoptr (GpuTimeline) timeline = NULL;
   GpuCrossDriver *cross = NULL;
   GError *error = NULL;
+  guint64 seq;
   g_autoptr (GTask) task = _gpu_memory_begin_task (copy->memory, stream, copy->function, tag, NULL,
                                                    callback, user_data, &timeline, &error);
 
   _gpu_progress_begin (task, copy->size, progress_callback, progress_data, progress_notify);
-  copy->timeline = timeline;
   copy->progress = _gpu_progress_peek (task);
-  copy->file = timeline != NULL ? _gpu_file_peek_core (file, copy->read, copy->function, &error)
-                                : NULL;
+  copy->is_awaited = TRUE;
 
-  if (copy->file == NULL || g_cancellable_set_error_if_cancelled (copy->cancellable, &error)
-      || !check (copy, &error) || copy->size == 0
-      || !submit_for_caller (copy, &cross, &error))
+  if (!prepare (copy, timeline, file, &error) || copy->size == 0
+      || !submit (copy, &cross, &seq, &error))
     _gpu_memory_end_task (task, timeline, NULL, NULL, error);
   else if (cross != NULL)
-    wait_in_task (task, copy, cross);
+    wait_in_task (task, copy, cross, seq);
   else
     job_start (task, copy);
 }
@@ -735,15 +736,12 @@ gpu_stream_read_file (GpuStream     *stream,
                       GCancellable  *cancellable,
                       GError       **error)
 {
-  FileCopy copy = { .function = "gpu_stream_read_file", .memory = memory, .read = TRUE,
-                    .offset = offset, .position = position, .size = size,
-                    .cancellable = cancellable };
-
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
-  return copy_in_order (&copy, stream, file, error);
+  return copy_in_order ("gpu_stream_read_file", TRUE, stream, memory, offset, file, position, size,
+                        cancellable, error);
 }
 
 /**
@@ -786,15 +784,12 @@ gpu_stream_write_file (GpuStream     *stream,
                        GCancellable  *cancellable,
                        GError       **error)
 {
-  FileCopy copy = { .function = "gpu_stream_write_file", .memory = memory, .read = FALSE,
-                    .offset = offset, .position = position, .size = size,
-                    .cancellable = cancellable };
-
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
-  return copy_in_order (&copy, stream, file, error);
+  return copy_in_order ("gpu_stream_write_file", FALSE, stream, memory, offset, file, position,
+                        size, cancellable, error);
 }
 
 /**
@@ -809,12 +804,13 @@ gpu_stream_write_file (GpuStream     *stream,
  * @error: return location for an error
  *
  * Reads a file into @memory, after the earlier work of the stream, and waits until the copy has
- * completed. Copies like gpu_stream_read_file(), and gets the error of the file.
+ * completed. Copies like gpu_stream_read_file(), and gets the error of the file. Does not wait for
+ * work that other threads submit to the stream after the copy.
  *
  * A cancellation ends the copy. When the function returns, the library no longer uses the file. The
  * commands of the copy remain in the stream, so that later work of the stream is ordered after
  * them, and the range of @memory behind the position of the error is undefined. Later work does not
- * fail because of the cancellation.
+ * fail because of the cancellation. A copy that fails before it is cancelled keeps its error.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
  *   largest position of a file, @file is not open for reading, the flags of the memory deny the
@@ -928,11 +924,12 @@ gpu_memory_read_file_finish (GpuMemory     *memory,
  * @error: return location for an error
  *
  * Writes @memory to a file, after the earlier work of the stream, and waits until the copy has
- * completed. Copies like gpu_stream_write_file(), and gets the error of the file.
+ * completed. Copies like gpu_stream_write_file(), and gets the error of the file. Does not wait for
+ * work that other threads submit to the stream after the copy.
  *
  * A cancellation ends the copy. When the function returns, the library no longer uses the file, and
  * all bytes before the position of the error are in the file. Later work of the stream does not
- * fail because of the cancellation.
+ * fail because of the cancellation. A copy that fails before it is cancelled keeps its error.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds the memory or the
  *   largest position of a file, @file is not open for writing, the flags of the memory deny the

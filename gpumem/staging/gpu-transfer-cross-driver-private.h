@@ -47,7 +47,7 @@ struct _GpuCrossDriver
   gboolean          over;           /* the driving thread has finished */
   GError           *failure;        /* nullable */
   guint             failed;         /* the side of `failure` */
-  gboolean          reported;       /* the caller has got the error of a cancelled copy */
+  gboolean          reported;       /* `failure` is a cancellation, whose error the caller gets */
 };
 
 /* gpu-transfer-cross-driver.c */

@@ -104,15 +104,17 @@ GpuTransferQueue *
 GpuTransferQueue *
            _gpu_transfer_queue_ref   (GpuTransferQueue       *queue);
 void       _gpu_transfer_queue_unref (GpuTransferQueue       *queue);
-/* Like _gpu_cross_driver_begin(), for a copy with a file. Never blocks. Copies of one stream share
- * page-locked memory, so their number is not limited. */
+/* Like _gpu_cross_driver_begin(), for a copy with a file. Blocks only while another thread begins
+ * or submits a copy of the same stream. Copies of one stream share page-locked memory, so their
+ * number is not limited. */
 GpuCrossDriver *
            _gpu_cross_file_begin     (const GpuCrossDriverCopy *copy,
                                       const char              **reason);
 /* Submits the commands, like a stream op of a back end. Copies of one stream are submitted in its
  * order. If one of the copies in @earlier fails, or if @failure is not NULL, the copy fails in its
  * turn, and does not access the file. Takes ownership of @earlier and @failure, which are
- * nullable. */
+ * nullable. Sets @event to a new reference to an event that covers the copy and all earlier work of
+ * the stream. */
 gboolean   _gpu_cross_file_submit    (GpuCrossDriver         *cross,
                                       GpuNativeMemory        *memory,
                                       GpuNativeStream        *stream,
@@ -123,14 +125,18 @@ gboolean   _gpu_cross_file_submit    (GpuCrossDriver         *cross,
                                       GError                **error);
 /* Called instead of a submission. */
 void       _gpu_cross_file_abandon   (GpuCrossDriver         *cross);
-/* Cancels the copy, unless it has ended. Later work of the stream does not get the error. Calls
- * @func once, on any thread and without locks, when the library no longer uses the file. Then
- * _gpu_cross_file_get_failure() returns the position. */
+/* Cancels the copy, unless it has failed or ended. Later work of the stream does not get the error
+ * of the cancellation. Calls @func once, on any thread and without locks, when the library no
+ * longer uses the file. Then _gpu_cross_file_get_failure() returns the position. */
 void       _gpu_cross_file_cancel    (GpuCrossDriver         *cross,
                                       GDestroyNotify          func,
                                       gpointer                data);
-/* (transfer full) (nullable): gets the error that stopped the use of the file. */
+/* (transfer full) (nullable): gets the failure of the copy, or the error that stopped the use of
+ * the file. */
 GError    *_gpu_cross_file_get_failure (GpuCrossDriver       *cross);
+/* Returns whether @cross is a copy with a file whose commands were all submitted. When it ends, it
+ * has failed if any earlier copy of its stream has failed. */
+gboolean   _gpu_cross_file_is_whole  (GpuCrossDriver         *cross);
 
 GpuCrossDriver *_gpu_cross_driver_ref (GpuCrossDriver     *cross);
 void       _gpu_cross_driver_unref (GpuCrossDriver        *cross);

@@ -10,7 +10,7 @@ struct _GpuTransferQueue
   GMutex          lock;             /* guards the fields below */
   GCond           cond;
   GQueue          copies;           /* of GpuCrossDriver; submitted, in the order of the stream */
-  guint           n_reserved;       /* copies that have begun, but are not submitted yet */
+  gboolean        is_reserved;      /* a copy leases its memory or is being submitted */
   gboolean        is_driven;        /* a thread drives the copies */
 };
 
@@ -192,6 +192,7 @@ static void
 drive_locked (GpuCrossDriver *cross)
 {
   guint user = cross->copy.user;
+  gboolean is_cancelled;
   GError *failure;
 
   wait_for_turn_locked (cross);
@@ -206,11 +207,12 @@ drive_locked (GpuCrossDriver *cross)
 
   g_mutex_unlock (&cross->lock);
   _gpu_transfer_pieces_end (cross->pieces);
-  failure = _gpu_transfer_pieces_get_failure (cross->pieces);
+  failure = _gpu_transfer_pieces_get_failure (cross->pieces, &is_cancelled);
   g_mutex_lock (&cross->lock);
 
   if (failure != NULL)
     {
+      cross->reported = is_cancelled && cross->failure == NULL;
       g_prefix_error (&failure, "%s: ", cross->copy.file.function);
       _gpu_cross_driver_fail_locked (cross, get_file_side (cross), failure);
     }
@@ -227,13 +229,18 @@ drive_locked (GpuCrossDriver *cross)
 static void
 drive (GpuCrossDriver *cross)
 {
+  GPtrArray *earlier;
   GpuNativeEvent *last;
 
   g_mutex_lock (&cross->lock);
   drive_locked (cross);
   cross->over = TRUE;
   last = cross->last;
+  earlier = g_steal_pointer (&cross->earlier);
   g_mutex_unlock (&cross->lock);
+
+  /* Each copy refers to the copy before it: do not let a long chain free itself recursively. */
+  g_clear_pointer (&earlier, g_ptr_array_unref);
 
   /* A copy whose submission failed has no last event; its places are still leased. */
   if (last != NULL)
@@ -259,7 +266,7 @@ drive_queue (gpointer data)
     {
       GpuCrossDriver *cross;
 
-      while (queue->n_reserved > 0 && g_queue_is_empty (&queue->copies))
+      while (queue->is_reserved && g_queue_is_empty (&queue->copies))
         g_cond_wait (&queue->cond, &queue->lock);
 
       cross = g_queue_pop_head (&queue->copies);
@@ -276,11 +283,16 @@ drive_queue (gpointer data)
   _gpu_transfer_queue_unref (queue);
 }
 
-/* Starts the thread before the first command is submitted, because later that may fail. */
+/* Waits until no other thread leases memory for a copy of this stream or submits it: that copy will
+ * share its memory. Starts the thread that drives the copies before the first command is submitted,
+ * because later that may fail. */
 static gboolean
 reserve (GpuTransferQueue *queue)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&queue->lock);
+
+  while (queue->is_reserved)
+    g_cond_wait (&queue->cond, &queue->lock);
 
   if (!queue->is_driven && !_gpu_transfer_push_wait (drive_queue, _gpu_transfer_queue_ref (queue)))
     {
@@ -289,22 +301,28 @@ reserve (GpuTransferQueue *queue)
     }
 
   queue->is_driven = TRUE;
-  queue->n_reserved++;
+  queue->is_reserved = TRUE;
 
   return TRUE;
 }
 
-/* Ends a reservation. @cross is NULL if the copy is abandoned. */
+static void
+end_reservation (GpuTransferQueue *queue)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&queue->lock);
+
+  queue->is_reserved = FALSE;
+  g_cond_broadcast (&queue->cond);
+}
+
+/* Takes ownership of @cross. */
 static void
 push (GpuTransferQueue *queue,
       GpuCrossDriver   *cross)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&queue->lock);
 
-  queue->n_reserved--;
-  if (cross != NULL)
-    g_queue_push_tail (&queue->copies, cross);
-
+  g_queue_push_tail (&queue->copies, cross);
   g_cond_broadcast (&queue->cond);
 }
 
@@ -373,6 +391,7 @@ _gpu_cross_file_submit (GpuCrossDriver   *cross,
     }
 
   _gpu_cross_driver_end_submission (cross, success, reason);
+  end_reservation (cross->copy.file.queue);
   if (reason != NULL)
     g_propagate_error (error, reason);
 
@@ -382,9 +401,9 @@ _gpu_cross_file_submit (GpuCrossDriver   *cross,
 void
 _gpu_cross_file_abandon (GpuCrossDriver *cross)
 {
-  push (cross->copy.file.queue, NULL);
   if (cross->n_leases > 0)
     _gpu_transfer_ring_return (cross->ring, cross->leases, cross->n_leases);
+  end_reservation (cross->copy.file.queue);
   cross->copy.end (cross->copy.data);
 }
 
@@ -393,16 +412,34 @@ _gpu_cross_file_cancel (GpuCrossDriver *cross,
                         GDestroyNotify  func,
                         gpointer        data)
 {
-  g_mutex_lock (&cross->lock);
-  cross->reported = TRUE;
-  g_mutex_unlock (&cross->lock);
   _gpu_transfer_pieces_cancel (cross->pieces, func, data);
 }
 
+/* Prefers a failure that the driving thread has recorded: it precedes a cancellation. */
 GError *
 _gpu_cross_file_get_failure (GpuCrossDriver *cross)
 {
-  return _gpu_transfer_pieces_get_failure (cross->pieces);
+  const char *function = cross->copy.file.function;
+  GError *failure;
+
+  g_mutex_lock (&cross->lock);
+  failure = cross->failure != NULL ? g_error_copy (cross->failure) : NULL;
+  g_mutex_unlock (&cross->lock);
+
+  if (failure == NULL)
+    failure = _gpu_transfer_pieces_get_failure (cross->pieces, NULL);
+  if (failure != NULL && !g_str_has_prefix (failure->message, function))
+    g_prefix_error (&failure, "%s: ", function);
+
+  return failure;
+}
+
+gboolean
+_gpu_cross_file_is_whole (GpuCrossDriver *cross)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cross->lock);
+
+  return cross->copy.file.file != NULL && cross->whole;
 }
 
 /* --- creation --------------------------------------------------------------------------------- */
@@ -443,25 +480,27 @@ _gpu_cross_file_begin (const GpuCrossDriverCopy *copy,
   if (!_gpu_cross_driver_has_host_waits (copy->sides[copy->user].context))
     return NULL;
 
+  *reason = "no thread can be started";
+
+  if (!reserve (copy->file.queue))
+    {
+      _gpu_transfer_report_threads ();
+      return NULL;
+    }
+
   cross = _gpu_cross_driver_new (copy);
   cross->has_first = copy->user == FROM && !copy->file.is_direct;
   *reason = "no page-locked memory is left";
 
   if (!lease (cross))
-    return NULL;
+    {
+      end_reservation (copy->file.queue);
+      return NULL;
+    }
 
   pieces.chunk_size = cross->chunk_size;
   pieces.data = cross;
   cross->pieces = _gpu_transfer_pieces_new (&pieces);
-  *reason = "no thread can be started";
-
-  if (!reserve (copy->file.queue))
-    {
-      if (cross->n_leases > 0)
-        _gpu_transfer_ring_return (cross->ring, cross->leases, cross->n_leases);
-      _gpu_transfer_report_threads ();
-      return NULL;
-    }
 
   return g_steal_pointer (&cross);
 }

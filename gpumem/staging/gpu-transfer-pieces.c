@@ -33,6 +33,7 @@ struct _GpuTransferPieces
   guint             n_workers;
   gboolean          stopped;        /* no thread begins another piece */
   GError           *failure;        /* nullable */
+  gboolean          is_cancelled;   /* _gpu_transfer_pieces_cancel() caused `failure` */
   guint64           failed_at;      /* position of `failure` in the file */
   GDestroyNotify    on_stopped;     /* nullable; called once when no thread uses the file */
   gpointer          on_stopped_data;
@@ -140,6 +141,7 @@ fail_locked (GpuTransferPieces *pieces,
     {
       g_clear_error (&pieces->failure);
       pieces->failure = failure;
+      pieces->is_cancelled = FALSE;
       pieces->failed_at = position;
     }
   else
@@ -339,9 +341,13 @@ _gpu_transfer_pieces_wait (GpuTransferPieces *pieces,
 }
 
 GError *
-_gpu_transfer_pieces_get_failure (GpuTransferPieces *pieces)
+_gpu_transfer_pieces_get_failure (GpuTransferPieces *pieces,
+                                  gboolean          *is_cancelled)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pieces->lock);
+
+  if (is_cancelled != NULL)
+    *is_cancelled = pieces->is_cancelled;
 
   return pieces->failure != NULL ? g_error_copy (pieces->failure) : NULL;
 }
@@ -373,6 +379,7 @@ _gpu_transfer_pieces_cancel (GpuTransferPieces *pieces,
 
       /* The last chunk may be shorter than the others. */
       cancel_locked (pieces, pieces->copy.position + MIN (begun, pieces->copy.size));
+      pieces->is_cancelled = TRUE;
       g_cond_broadcast (&pieces->cond);
     }
 

@@ -45,8 +45,9 @@ guint    _gpu_transfer_ring_lease   (GpuNativeContext       *context,
                                      GpuTransferLease       *leases);
 /* Like _gpu_transfer_ring_lease(), for a copy whose caller must not block: first leases busy slots
  * that an earlier copy with the same @order used, then at most half of the free slots. If there is
- * no slot, allocates one beyond the limit, unless the limit disables staging. So each @order has at
- * most one slot beyond the limit. */
+ * no slot, allocates one beyond the limit, unless the limit disables staging. The caller leases for
+ * one copy of an @order at a time, and submits that copy before it leases for the next one. So each
+ * @order has at most one slot beyond the limit, until the submission of a copy fails. */
 guint    _gpu_transfer_ring_lease_in_order (GpuNativeContext *context,
                                      gconstpointer           order,
                                      guint                   wanted,
@@ -143,8 +144,10 @@ gboolean _gpu_transfer_pieces_wait  (GpuTransferPieces       *pieces,
 /* Stops the copy, waits until no thread uses the file or calls functions of the copy, and closes
  * the file. */
 void     _gpu_transfer_pieces_end   (GpuTransferPieces       *pieces);
-/* (transfer full) (nullable): gets the error if the file failed or the copy was cancelled. */
-GError  *_gpu_transfer_pieces_get_failure (GpuTransferPieces *pieces);
+/* (transfer full) (nullable): gets the error if the file failed or the copy was cancelled. Sets
+ * @is_cancelled, which is nullable, to whether _gpu_transfer_pieces_cancel() caused the error. */
+GError  *_gpu_transfer_pieces_get_failure (GpuTransferPieces *pieces,
+                                     gboolean                *is_cancelled);
 /* Cancels the copy, unless it has ended. Does not block. Calls @func once, on any thread, without
  * locks, when no thread uses the file any more. */
 void     _gpu_transfer_pieces_cancel (GpuTransferPieces      *pieces,

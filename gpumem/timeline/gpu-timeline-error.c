@@ -566,15 +566,15 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
   __atomic_store_n (&timeline->n_user_waits, waits->len, __ATOMIC_RELAXED);
 }
 
-/* Returns FALSE with the error if a copy between two drivers has failed on which the point @seq
- * depends, or if a failure of @seq is recorded. */
+/* Returns FALSE with the error if a cross-driver copy has failed on which the point @seq depends,
+ * or if a failure of @seq is recorded. Skips the retained objects before the index @first. */
 static gboolean
 check_copies_locked (GpuTimeline  *timeline,
+                     guint         first,
                      guint64       seq,
                      GError      **error)
 {
-  for (guint i = timeline->retained_first;
-       timeline->n_cross_driver > 0 && i < timeline->retained->len; i++)
+  for (guint i = first; timeline->n_cross_driver > 0 && i < timeline->retained->len; i++)
     {
       const GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
 
@@ -586,10 +586,11 @@ check_copies_locked (GpuTimeline  *timeline,
   return check_locked (timeline, seq, error);
 }
 
-gboolean
-_gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
-                                    guint64       seq,
-                                    GError      **error)
+static gboolean
+check_pending_locked (GpuTimeline  *timeline,
+                      guint         first,
+                      guint64       seq,
+                      GError      **error)
 {
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
@@ -602,7 +603,15 @@ _gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
         return FALSE;
     }
 
-  return check_copies_locked (timeline, seq, error);
+  return check_copies_locked (timeline, first, seq, error);
+}
+
+gboolean
+_gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
+                                    guint64       seq,
+                                    GError      **error)
+{
+  return check_pending_locked (timeline, timeline->retained_first, seq, error);
 }
 
 gboolean
@@ -612,7 +621,7 @@ _gpu_timeline_check_cross_driver (GpuTimeline  *timeline,
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
 
-  return check_copies_locked (timeline, seq, error);
+  return check_copies_locked (timeline, timeline->retained_first, seq, error);
 }
 
 gboolean
@@ -660,17 +669,15 @@ _gpu_retained_is_cross_driver (const GpuRetained *retained)
          == release_inherited;
 }
 
-GPtrArray *
-_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
-                                        guint64      seq,
-                                        gboolean    *is_failing)
+static GPtrArray *
+list_copies_locked (GpuTimeline *timeline,
+                    guint        first,
+                    guint64      seq,
+                    gboolean    *is_failing)
 {
   GPtrArray *list = NULL;
 
-  if (timeline->n_cross_driver == 0)
-    return NULL;
-
-  for (guint i = timeline->retained_first; i < timeline->retained->len; i++)
+  for (guint i = first; timeline->n_cross_driver > 0 && i < timeline->retained->len; i++)
     {
       const GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
       GpuEventStatus status;
@@ -688,6 +695,48 @@ _gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
 
       g_ptr_array_add (list, _gpu_cross_driver_ref (retained->object));
     }
+
+  return list;
+}
+
+GPtrArray *
+_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
+                                        guint64      seq,
+                                        gboolean    *is_failing)
+{
+  return list_copies_locked (timeline, timeline->retained_first, seq, is_failing);
+}
+
+/* Returns the index of the newest retained copy with a file of this stream, or of the first
+ * retained object. That copy inherits the failures of all copies before it. */
+static guint
+find_file_copy_locked (GpuTimeline *timeline)
+{
+  guint i = timeline->retained->len;
+
+  while (timeline->n_cross_driver > 0 && i > timeline->retained_first)
+    {
+      const GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, --i);
+
+      if (retained->release == (GDestroyNotify) _gpu_cross_driver_unref
+          && _gpu_cross_file_is_whole (retained->object))
+        break;
+    }
+
+  return i;
+}
+
+GPtrArray *
+_gpu_timeline_list_earlier_locked (GpuTimeline  *timeline,
+                                   GError      **failure)
+{
+  guint first = find_file_copy_locked (timeline);
+  gboolean is_failing = FALSE;
+  GPtrArray *list = list_copies_locked (timeline, first, G_MAXUINT64, &is_failing);
+
+  /* After the list: a copy that fails meanwhile is either in the list or found here. */
+  if (timeline->completed != timeline->submitted)
+    check_pending_locked (timeline, first, timeline->submitted, failure);
 
   return list;
 }

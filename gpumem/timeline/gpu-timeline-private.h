@@ -216,6 +216,12 @@ GPtrArray      *_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
                                                gboolean          *is_failing);
 void            _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
                                                GPtrArray         *list);
+/* (nullable): lists the pending cross-driver copies whose failure fails the next copy with a file.
+ * The newest copy with a file stands for all copies before it, so the list is short however many
+ * copies are pending. Sets @failure if earlier work has failed, and no wait or query has reported
+ * that yet: otherwise, a file would be written with undefined bytes. */
+GPtrArray      *_gpu_timeline_list_earlier_locked (GpuTimeline   *timeline,
+                                               GError           **failure);
 /* Returns FALSE with the error if the point @seq failed. The point must be reached. */
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,

@@ -378,22 +378,34 @@ _gpu_timeline_add_fence_locked (GpuTimeline    *timeline,
   timeline->context->backend->stream->flush (timeline->stream, NULL);
 }
 
+/* Searches from both ends: jobs need the first fences, and other callers the last ones. */
+static GpuFence *
+find_fence_locked (GpuTimeline *timeline,
+                   guint64      seq)
+{
+  GList *l = timeline->fences.head;
+  GpuFence *found = NULL;
+
+  if (l != NULL && ((GpuFence *) l->data)->seq >= seq)
+    return l->data;
+
+  for (l = timeline->fences.tail; l != NULL && ((GpuFence *) l->data)->seq >= seq; l = l->prev)
+    found = l->data;
+
+  return found;
+}
+
 GpuFence *
 _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
                                 guint64       seq,
                                 GError      **error)
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
+  GpuFence *fence = find_fence_locked (timeline, seq);
   GpuNativeEvent *event;
-  GpuFence *fence;
 
-  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
-    {
-      fence = l->data;
-
-      if (fence->seq >= seq)
-        return _gpu_fence_ref (fence);
-    }
+  if (fence != NULL)
+    return _gpu_fence_ref (fence);
 
   if (timeline->is_ended)
     {
