@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Spilled buffers: they keep their content, other allocations use their memory, and commands refuse
- * spilled buffers until they are restored. */
+/* Spilled buffers: they keep their content, which can be read, other allocations use their memory,
+ * and commands refuse spilled buffers until they are restored. */
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
@@ -136,7 +136,7 @@ check_refused (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
   g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
-  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) bytes = test_value_bytes (SIZE, 7);
   g_autoptr (GpuBuffer) slice = NULL;
   g_autoptr (GpuBuffer) wrapped = NULL;
   const guint8 value = 3;
@@ -148,17 +148,17 @@ check_refused (TestFixture *fixture, GpuMemoryPool *pool)
   g_assert_false (gpu_stream_copy (fixture->stream, GPU_MEMORY (other), 0, GPU_MEMORY (buffer), 0,
                                    SIZE, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_copy", "spilled");
-  bytes = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
-  g_assert_null (bytes);
-  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_read_bytes", "gpu_buffer_unspill");
+  g_assert_false (gpu_stream_read_into (fixture->stream, GPU_MEMORY (buffer), 0, bytes, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_read_into", "gpu_buffer_unspill");
+  g_assert_false (gpu_buffer_write_bytes (buffer, NULL, 0, bytes, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_write_bytes", "gpu_buffer_unspill");
   g_assert_null (gpu_buffer_slice (buffer, 0, 4096, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "spilled");
   g_assert_null (gpu_memory_get_attributes (GPU_MEMORY (buffer), &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "spilled");
 
   unspill (buffer, NULL);
-  bytes = test_content (buffer);
-  test_assert_value (g_bytes_get_data (bytes, NULL), 5, SIZE);
+  assert_filled (buffer, 5);
 
   slice = gpu_buffer_slice (buffer, 0, 4096, &error);
   g_assert_no_error (error);
@@ -181,6 +181,166 @@ static void
 spill_refused (TestFixture *fixture)
 {
   for_each_source (fixture, check_refused, TRUE);
+}
+
+static void
+check_read_range (GpuBuffer *buffer, GBytes *content, gsize offset, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) expected = g_bytes_new_from_bytes (content, offset, size);
+  g_autofree guint8 *data = g_malloc (size + 1);
+  g_autoptr (GAsyncResult) result = NULL;
+  GBytes *bytes;
+
+  test_assert_ok (gpu_buffer_read (buffer, NULL, offset, data, size, NULL, &error), error);
+  test_assert_mem (data, g_bytes_get_data (expected, NULL), size);
+  bytes = gpu_buffer_read_bytes (buffer, NULL, offset, size, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_bytes (bytes, expected);
+  g_bytes_unref (bytes);
+  gpu_buffer_read_bytes_async (buffer, NULL, offset, size, NULL, NULL, NULL, NULL,
+                               test_take_result, &result);
+  g_assert_null (result);
+  bytes = gpu_buffer_read_bytes_finish (buffer, test_await (&result), &error);
+  g_assert_no_error (error);
+  test_assert_bytes (bytes, expected);
+  g_bytes_unref (bytes);
+  memset (data, 0, size);
+  test_assert_ok (gpu_buffer_try_read_address (buffer, NULL, offset, (guintptr) data, size, &error),
+                  error);
+  test_assert_mem (data, g_bytes_get_data (expected, NULL), size);
+}
+
+/* Every second row and third column, as Fortran order: 100 rows and 40 columns of 16 bits. */
+static void
+check_read_array (GpuBuffer *buffer, GBytes *content)
+{
+  const gssize shape[] = { 100, 40 };
+  const gssize strides[] = { 2 * 1024, 3 * 2 };
+  g_autoptr (GError) error = NULL;
+  GpuDType *dtype = gpu_dtype_get_number (GPU_DTYPE_KIND_UINT, 2);
+  g_autoptr (GpuArray) array = gpu_array_new_for_memory (GPU_MEMORY (buffer), 10, dtype, shape, 2,
+                                                         strides, 2, &error);
+  g_autoptr (GBytes) elements = NULL;
+  g_autoptr (GBytes) target = test_value_bytes (2 * 4000, 0);
+  g_autoptr (GAsyncResult) result = NULL;
+  const guint16 *got;
+  const guint8 *data = g_bytes_get_data (content, NULL);
+
+  g_assert_no_error (error);
+  elements = gpu_array_read_bytes (array, NULL, GPU_ARRAY_ORDER_F, NULL, &error);
+  g_assert_no_error (error);
+  got = g_bytes_get_data (elements, NULL);
+  for (guint i = 0; i < 4000; i++)
+    test_assert_mem (&got[i], data + 10 + i % 100 * strides[0] + i / 100 * strides[1], 2);
+
+  gpu_array_read_strided_async (array, NULL, target, 0, NULL, 0, NULL, test_take_result, &result);
+  test_assert_ok (gpu_array_read_strided_finish (array, test_await (&result), &error), error);
+  got = g_bytes_get_data (target, NULL);
+  for (guint i = 0; i < 4000; i++)
+    test_assert_mem (&got[i], data + 10 + i / 40 * strides[0] + i % 40 * strides[1], 2);
+}
+
+static void
+add_progress (goffset current, goffset total, gpointer data)
+{
+  g_assert_cmpint (current, ==, total);
+  (*(guint *) data)++;
+}
+
+/* Refused reads of a spilled buffer. */
+static void
+check_read_errors (GpuBuffer *buffer)
+{
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  guint8 byte;
+
+  g_assert_false (gpu_buffer_read (buffer, NULL, SIZE, &byte, 1, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_read", "exceeds");
+  g_assert_null (gpu_buffer_read_bytes (buffer, NULL, 1, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_read_bytes", "exceeds");
+  gpu_buffer_read_bytes_async (buffer, NULL, G_MAXSIZE, 2, NULL, NULL, NULL, NULL,
+                               test_take_result, &result);
+  g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&result), &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_read_bytes_async");
+  g_cancellable_cancel (cancellable);
+  g_assert_null (gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_false (gpu_buffer_read (buffer, NULL, 0, &byte, 1, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+}
+
+/* Reads of a spilled buffer return the contents. They allocate no device memory, and the buffer
+ * stays spilled. The bytes do not change when the buffer is restored and written. */
+static void
+check_read (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
+  g_autoptr (GBytes) content = test_random_bytes (SIZE);
+  g_autoptr (GBytes) whole = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  guint n_reports = 0;
+  guint64 before;
+
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, content, &error),
+                  error);
+  spill (buffer, NULL);
+  before = managed (fixture, pool);
+  check_read_range (buffer, content, 0, SIZE);
+  check_read_range (buffer, content, 1001, 77);
+  check_read_range (buffer, content, SIZE, 0);
+  check_read_array (buffer, content);
+  check_read_errors (buffer);
+  gpu_buffer_read_bytes_async (buffer, NULL, 0, SIZE, NULL, add_progress, &n_reports, NULL,
+                               test_take_result, &result);
+  whole = gpu_buffer_read_bytes_finish (buffer, test_await (&result), &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_reports, ==, 1);
+  g_assert_cmpuint (managed (fixture, pool), ==, before);
+  g_assert_true (test_get_number (buffer, "spilled"));
+
+  unspill (buffer, NULL);
+  check_read_range (buffer, content, 1001, 77);
+  fill (fixture->stream, buffer, 1);
+  assert_filled (buffer, 1);
+  test_assert_bytes (whole, content);
+}
+
+static void
+spill_read (TestFixture *fixture)
+{
+  for_each_source (fixture, check_read, TRUE);
+}
+
+/* A read of a spilled buffer does not wait for the stream. */
+static void
+check_read_waits_for_no_stream (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, stream);
+  g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+  TestHold *hold;
+  guint8 byte = 0;
+
+  fill (stream, buffer, 5);
+  spill (buffer, stream);
+  hold = test_hold (stream);
+  fill (stream, other, 1);
+  test_assert_ok (gpu_buffer_read (buffer, stream, 3, &byte, 1, NULL, &error), error);
+  g_assert_cmpuint (byte, ==, 5);
+  test_hold_release (hold);
+  test_hold_free (hold);
+}
+
+static void
+spill_read_waits_for_no_stream (TestFixture *fixture)
+{
+  if (test_can_hold (fixture))
+    for_each_source (fixture, check_read_waits_for_no_stream, TRUE);
 }
 
 /* Unmapped mappings, released slices and released images do not prevent a spill, even while the
@@ -729,7 +889,28 @@ run_mover (gpointer data)
   return NULL;
 }
 
-/* Several threads spill, restore and use one buffer, which is finally released. */
+/* Reads return the contents in every state except during a move. */
+static gpointer
+run_reader (gpointer data)
+{
+  GpuBuffer *buffer = data;
+
+  for (guint i = 0; i < 100; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) bytes = gpu_buffer_read_bytes (buffer, NULL, i % 2, SIZE - 1, NULL,
+                                                        &error);
+
+      if (bytes != NULL)
+        test_assert_value (g_bytes_get_data (bytes, NULL), 8, SIZE - 1);
+      else
+        test_assert_gpu_error (error, GPU_ERROR_BUSY);
+    }
+
+  return NULL;
+}
+
+/* Several threads spill, restore, read and use one buffer, which is finally released. */
 static void
 check_threads (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -739,7 +920,7 @@ check_threads (TestFixture *fixture, GpuMemoryPool *pool)
 
   fill (fixture->stream, buffer, 8);
   for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
-    threads[i] = g_thread_new ("mover", run_mover, buffer);
+    threads[i] = g_thread_new ("mover", i < 3 ? run_mover : run_reader, buffer);
   for (guint i = 0; i < 200; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -780,6 +961,8 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("content", spill_content);
   test_add ("refused", spill_refused);
+  test_add ("read", spill_read);
+  test_add ("read-waits-for-no-stream", spill_read_waits_for_no_stream);
   test_add ("released", spill_released);
   test_add ("hash", spill_hash);
   test_add ("prepared", spill_prepared);

@@ -396,6 +396,18 @@ set_strides (GpuArrayLayout  *layout,
   return TRUE;
 }
 
+/* An array does not use its memory, so the memory may be spilled. */
+static gboolean
+check_linear (GpuMemory   *memory,
+              const char  *function,
+              GError     **error)
+{
+  if (memory->storage == NULL || g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_RELEASED)
+    return _gpu_memory_fail (memory, function, error);
+
+  return _gpu_memory_check_bounds (memory, function, "memory", 0, 0, error);
+}
+
 /**
  * gpu_array_new_for_memory:
  * @memory: linear memory: any memory except an image
@@ -408,8 +420,8 @@ set_strides (GpuArrayLayout  *layout,
  * @n_strides: the number of strides: @n_dims, or 0
  * @error: return location for an error
  *
- * Creates an array for existing memory, and holds a reference to the memory. Neither calls a driver
- * nor blocks.
+ * Creates an array for existing memory, which may be spilled, and holds a reference to the memory.
+ * Neither calls a driver nor blocks.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if elements are
  *   outside of @memory or if @memory is an image, or %GPU_ERROR_RELEASED
@@ -434,7 +446,7 @@ gpu_array_new_for_memory (GpuMemory     *memory,
   g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
   g_return_val_if_fail (strides != NULL || n_strides == 0, NULL);
 
-  if (!_gpu_memory_check_range (memory, function, "memory", 0, 0, error)
+  if (!check_linear (memory, function, error)
       || !_gpu_array_layout_init (&layout, shape, n_dims, dtype->item_size, GPU_ARRAY_ORDER_C,
                                   function, error)
       || !set_strides (&layout, strides, n_strides, function, error))

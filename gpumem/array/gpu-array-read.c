@@ -114,6 +114,19 @@ landing_begin (Landing      *landing,
                           pending, function, error);
 }
 
+/* Reads spilled memory in place, without its device. Returns FALSE if the memory is not spilled. */
+static gboolean
+landing_take_spilled (Landing  *landing,
+                      GpuArray *array)
+{
+  if (array->memory != NULL)
+    landing->staged = _gpu_memory_ref_spilled (array->memory);
+
+  landing->layout = array->layout;
+
+  return landing->staged != NULL;
+}
+
 /* Called after the elements were read. */
 static void
 landing_end (Landing *landing)
@@ -138,6 +151,17 @@ land (Landing       *landing,
 {
   g_autoptr (GpuTimeline) timeline = NULL;
   GpuPending pending = { NULL, 0 };
+
+  if (landing_take_spilled (landing, array))
+    {
+      if (g_cancellable_set_error_if_cancelled (cancellable, error)
+          || !_gpu_array_check_apart (&landing->host, function, error))
+        return FALSE;
+
+      landing_end (landing);
+
+      return TRUE;
+    }
 
   timeline = _gpu_array_begin (array, stream, function, cancellable, error);
 
@@ -185,7 +209,8 @@ landing_init (Landing        *landing,
  * Reads all elements into new host memory, without gaps, and blocks until they are read (OpenCL:
  * clEnqueueReadBuffer, clEnqueueReadBufferRect; CUDA: cuMemcpyDtoHAsync, cuMemcpy2DAsync,
  * cuMemcpy3DAsync). If @order differs from the order in memory, the calling thread reorders the
- * elements. @cancellable cancels the wait, not the read.
+ * elements. @cancellable cancels the wait, not the read. Reads spilled memory from the host, like
+ * gpu_buffer_read().
  *
  * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY, an error of
  *   gpu_stream_read_region() or of earlier work on the stream, or %G_IO_ERROR_CANCELLED
@@ -269,7 +294,9 @@ land_async (GTask      *task,
   const char *function = g_task_get_name (task);
   g_autoptr (GpuTimeline) timeline = NULL;
 
-  if (error == NULL)
+  if (error == NULL && landing_take_spilled (landing, array))
+    _gpu_array_check_apart (&landing->host, function, &error);
+  else if (error == NULL)
     {
       timeline = _gpu_array_begin (array, stream, function, g_task_get_cancellable (task), &error);
 

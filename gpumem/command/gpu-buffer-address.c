@@ -78,7 +78,7 @@ end_try (GpuTimeline  *timeline,
  * @error: return location for an error
  *
  * Reads like gpu_buffer_read(), but only if no earlier work is pending, so that the caller never
- * waits for earlier work.
+ * waits for earlier work. A spilled buffer is always read.
  *
  * Returns: like gpu_buffer_read(), or %FALSE without an error, and without reading, if earlier work
  *   is pending
@@ -94,6 +94,8 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
                              GError    **error)
 {
   const char *function = "gpu_buffer_try_read_address";
+  gpointer data = (gpointer) (guintptr) address;
+  g_autoptr (GBytes) spilled = NULL;
   GpuTimeline *timeline;
   GpuPending pending = { .if_idle = TRUE };
 
@@ -102,11 +104,17 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
   if (!check_address (function, address, size, error))
     return FALSE;
 
+  spilled = _gpu_memory_ref_spilled ((GpuMemory *) buffer);
+
+  if (spilled != NULL)
+    return _gpu_memory_read_spilled ((GpuMemory *) buffer, spilled, offset, data, size, function,
+                                     error);
+
   timeline = get_idle_timeline ((GpuMemory *) buffer, stream, function, error);
 
   return timeline != NULL
          && _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset,
-                                (gpointer) (guintptr) address, size, NULL, &pending, error)
+                                data, size, NULL, &pending, error)
          && end_try (timeline, &pending, function, error);
 }
 

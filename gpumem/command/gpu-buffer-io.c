@@ -20,6 +20,10 @@
  * Reads @buffer into memory of the caller and waits until the operation completes (OpenCL:
  * clEnqueueReadBuffer, clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize).
  *
+ * If gpu_buffer_spill() has moved @buffer to the host, copies the contents from there at once:
+ * @buffer stays spilled, @stream is not used, and the call neither waits for earlier work nor
+ * reports its errors.
+ *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read(), or the error of earlier work on
  *   the stream
  *
@@ -35,11 +39,19 @@ gpu_buffer_read (GpuBuffer     *buffer,
                  GError       **error)
 {
   const char *function = "gpu_buffer_read";
+  g_autoptr (GBytes) spilled = NULL;
   GpuTimeline *timeline;
   GpuPending pending = { NULL, 0 };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
+
+  spilled = _gpu_memory_ref_spilled ((GpuMemory *) buffer);
+
+  if (spilled != NULL)
+    return !g_cancellable_set_error_if_cancelled (cancellable, error)
+           && _gpu_memory_read_spilled ((GpuMemory *) buffer, spilled, offset, data, size,
+                                        function, error);
 
   timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
@@ -91,6 +103,36 @@ gpu_buffer_write (GpuBuffer      *buffer,
          && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
 }
 
+/* Returns @contents itself for the whole range, otherwise a copy: a small part must not keep all
+ * contents allocated. */
+static GBytes *
+get_spilled (GpuMemory     *memory,
+             GBytes        *contents,
+             gsize          offset,
+             gsize          size,
+             const char    *function,
+             GCancellable  *cancellable,
+             GError       **error)
+{
+  g_autoptr (GBytes) bytes = NULL;
+  gpointer data = NULL;
+
+  if (g_cancellable_set_error_if_cancelled (cancellable, error)
+      || !_gpu_memory_check_bounds (memory, function, "source", offset, size, error))
+    return NULL;
+
+  if (size == memory->size)
+    return g_bytes_ref (contents);
+
+  bytes = _gpu_bytes_new (size, function, &data, error);
+
+  if (bytes == NULL
+      || !_gpu_memory_read_spilled (memory, contents, offset, data, size, function, error))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}
+
 /**
  * gpu_buffer_read_bytes:
  * @buffer: a #GpuBuffer
@@ -102,7 +144,8 @@ gpu_buffer_write (GpuBuffer      *buffer,
  *
  * Reads @buffer into new host memory and waits until the operation completes (OpenCL:
  * clEnqueueReadBuffer, clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize). Cancellation
- * ends the wait, but the read continues.
+ * ends the wait, but the read continues. Reads a spilled buffer from the host, like
+ * gpu_buffer_read().
  *
  * Returns: (transfer full): the bytes, or %NULL with the errors of gpu_stream_read_bytes(), the
  *   error of earlier work on the stream, or %G_IO_ERROR_CANCELLED
@@ -120,11 +163,17 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
   const char *function = "gpu_buffer_read_bytes";
   g_autoptr (GpuTimeline) timeline = NULL;
   GpuPending pending = { NULL, 0 };
+  g_autoptr (GBytes) spilled = NULL;
   g_autoptr (GBytes) bytes = NULL;
-  GpuMemory *memory = GPU_MEMORY (buffer);
+  GpuMemory *memory = (GpuMemory *) buffer;
   gpointer data;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  spilled = _gpu_memory_ref_spilled (memory);
+
+  if (spilled != NULL)
+    return get_spilled (memory, spilled, offset, size, function, cancellable, error);
 
   timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
@@ -163,7 +212,8 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  *
  * Reads like gpu_buffer_read_bytes(), but does not wait until the operation completes. May block
  * under the same conditions as gpu_stream_read(). @callback is called in the thread-default main
- * context of the calling thread.
+ * context of the calling thread. Reads a spilled buffer from the host, like gpu_buffer_read(). A
+ * part of a spilled buffer is copied during the call.
  *
  * @progress_callback reports a long copy, as in g_file_copy_async(): it is called in the same main
  * context, at most 25 times per second, with increasing numbers of bytes. If the read succeeds,
@@ -193,7 +243,9 @@ gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
                              gpointer               user_data)
 {
   const char *function = "gpu_buffer_read_bytes_async";
+  GpuMemory *memory = (GpuMemory *) buffer;
   g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GBytes) spilled = NULL;
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
@@ -201,15 +253,19 @@ gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
 
   g_return_if_fail (GPU_IS_BUFFER (buffer));
 
-  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
-                                 gpu_buffer_read_bytes_async, cancellable, callback, user_data,
-                                 &timeline, &error);
+  spilled = _gpu_memory_ref_spilled (memory);
+  task = spilled != NULL
+         ? g_task_new (buffer, cancellable, callback, user_data)
+         : _gpu_memory_begin_task (memory, stream, function, gpu_buffer_read_bytes_async,
+                                   cancellable, callback, user_data, &timeline, &error);
   _gpu_progress_begin (task, size, progress_callback, progress_data, progress_notify);
 
-  if (timeline != NULL
-      && _gpu_memory_check_range (GPU_MEMORY (buffer), function, "source", offset, size, &error)
-      && (bytes = _gpu_bytes_new (size, function, &data, &error)) != NULL)
-    _gpu_timeline_transfer_bytes (timeline, function, FALSE, GPU_MEMORY (buffer), offset, bytes,
+  if (spilled != NULL)
+    bytes = get_spilled (memory, spilled, offset, size, function, cancellable, &error);
+  else if (timeline != NULL
+           && _gpu_memory_check_range (memory, function, "source", offset, size, &error)
+           && (bytes = _gpu_bytes_new (size, function, &data, &error)) != NULL)
+    _gpu_timeline_transfer_bytes (timeline, function, FALSE, memory, offset, bytes,
                                   _gpu_progress_peek (task), &error);
 
   _gpu_memory_end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref,

@@ -188,10 +188,14 @@ notify_spilled (GpuBuffer *buffer)
  * @error: return location for an error
  *
  * Moves the contents of @buffer to pageable host memory and frees its device memory, or returns the
- * device memory to its pool. The object stays valid, but operations on it fail with %GPU_ERROR_BUSY
- * until gpu_buffer_unspill(). The contents are never moved back implicitly, because the move can
- * take long and can fail for lack of memory. A handler of GpuMemoryPool::out-of-memory can spill
- * buffers to make room without data loss.
+ * device memory to its pool. The object stays valid. The contents are never moved back implicitly,
+ * because the move can take long and can fail for lack of memory. A handler of
+ * GpuMemoryPool::out-of-memory can spill buffers to make room without data loss.
+ *
+ * Until gpu_buffer_unspill(), gpu_buffer_read(), gpu_buffer_read_bytes(), gpu_array_read_bytes(),
+ * gpu_array_read_strided() and their asynchronous variants read the contents from the host. All
+ * other operations on @buffer fail with %GPU_ERROR_BUSY. This includes reads in the order of a
+ * stream, such as gpu_stream_read(): earlier work of the stream may still use their destination.
  *
  * Handles and addresses of @buffer are 0 while it is spilled. After gpu_buffer_unspill(), handles
  * and addresses have new values. Streams registered with gpu_memory_add_stream() are no longer

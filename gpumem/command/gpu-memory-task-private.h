@@ -29,6 +29,14 @@ gboolean     _gpu_memory_wait_for_all       (GpuTimeline          *timeline,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
+/* Copies a range of @contents, the result of _gpu_memory_ref_spilled(), to @data. */
+gboolean     _gpu_memory_read_spilled       (GpuMemory            *memory,
+                                             GBytes               *contents,
+                                             gsize                 offset,
+                                             gpointer              data,
+                                             gsize                 size,
+                                             const char           *function,
+                                             GError              **error);
 /* Begins an asynchronous method. Returns its task and sets @timeline, or sets @timeline to NULL on
  * failure. */
 GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
@@ -40,8 +48,9 @@ GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              gpointer              user_data,
                                              GpuTimeline         **timeline,
                                              GError              **error);
-/* If @error is NULL, the task returns @result once all work submitted to @timeline has completed.
- * Otherwise the task returns @error at once. Takes ownership of @result and @error. */
+/* If @error is NULL, the task returns @result once all work submitted to @timeline has completed,
+ * or soon if @timeline is NULL. Otherwise the task returns @error at once. Takes ownership of
+ * @result and @error. */
 void         _gpu_memory_end_task           (GTask                *task,
                                              GpuTimeline          *timeline,
                                              gpointer              result,

@@ -68,6 +68,24 @@ _gpu_memory_wait_for_all (GpuTimeline   *timeline,
   return FALSE;
 }
 
+gboolean
+_gpu_memory_read_spilled (GpuMemory   *memory,
+                          GBytes      *contents,
+                          gsize        offset,
+                          gpointer     data,
+                          gsize        size,
+                          const char  *function,
+                          GError     **error)
+{
+  if (!_gpu_memory_check_bounds (memory, function, "source", offset, size, error))
+    return FALSE;
+
+  if (size > 0)
+    memcpy (data, (const guint8 *) g_bytes_get_data (contents, NULL) + offset, size);
+
+  return TRUE;
+}
+
 GTask *
 _gpu_memory_begin_task (GpuMemory            *memory,
                         GpuStream            *stream,
@@ -94,6 +112,12 @@ _gpu_memory_end_task (GTask           *task,
                       GDestroyNotify   result_free,
                       GError          *error)
 {
+  if (error == NULL && timeline == NULL)
+    {
+      _gpu_task_wait_end (_gpu_task_wait_new (task, result, result_free), NULL);
+      return;
+    }
+
   if (error == NULL)
     {
       _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, result,

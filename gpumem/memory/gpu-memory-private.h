@@ -33,7 +33,8 @@ struct _GpuMemory
   guint64         handle;           /* the driver's handle; kept after a release, to compare */
   guint64         address;          /* the address that kernels use, 0 if unknown */
   GBytes         *host_bytes;       /* (nullable): host memory that the object uses in place */
-  GBytes         *spilled;          /* (nullable): the contents while the memory is spilled */
+  GBytes         *spilled;          /* (nullable): the contents while the memory is spilled; read by
+                                     * other threads with _gpu_memory_ref_spilled() only */
 };
 
 /* Sets the storage of @memory, and copies attributes of the storage to @memory. Takes ownership of
@@ -60,6 +61,18 @@ GPU_COLD gboolean
                                   GpuMemoryState   state,
                                   const char      *function,
                                   GError         **error);
+
+GPU_COLD GBytes *
+         _gpu_memory_ref_spilled_slowly (GpuMemory *memory);
+
+/* (transfer full): returns the contents of spilled memory, which do not change, or NULL if @memory
+ * is not spilled. */
+static inline GBytes *
+_gpu_memory_ref_spilled (GpuMemory *memory)
+{
+  return G_LIKELY (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_SPILLED)
+         ? NULL : _gpu_memory_ref_spilled_slowly (memory);
+}
 
 /* Returns FALSE with an error if @memory was never initialised, or if its state is not
  * GPU_MEMORY_STATE_USABLE, for example because it was released or spilled. */
@@ -92,6 +105,13 @@ void     _gpu_memory_set_constant (GpuMemory      *memory);
 GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,
                                   const char      *function,
+                                  GError         **error);
+/* Returns FALSE with an error if the range exceeds the memory, whose state is not checked. */
+gboolean _gpu_memory_check_bounds (GpuMemory      *memory,
+                                  const char      *function,
+                                  const char      *what,
+                                  gsize            offset,
+                                  gsize            size,
                                   GError         **error);
 /* Slow path of _gpu_memory_check_range(): sets the error. Checks the state of @memory first, so
  * that released memory is reported as released for every range. Returns TRUE if the range is empty

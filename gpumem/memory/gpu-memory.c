@@ -450,17 +450,28 @@ _gpu_memory_acquire (GpuMemory   *memory,
   return usable ? memory->storage : NULL;
 }
 
-gboolean
-_gpu_memory_check_range_slowly (GpuMemory   *memory,
-                                const char  *function,
-                                const char  *what,
-                                gsize        offset,
-                                gsize        size,
-                                GError     **error)
+GBytes *
+_gpu_memory_ref_spilled_slowly (GpuMemory *memory)
 {
-  if (!_gpu_memory_check (memory, function, error))
-    return FALSE;
+  GpuStorage *root = memory->storage->root;
+  GBytes *contents = NULL;
 
+  _gpu_storage_lock (root);
+  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_SPILLED)
+    contents = g_bytes_ref (memory->spilled);
+  _gpu_storage_unlock (root);
+
+  return contents;
+}
+
+gboolean
+_gpu_memory_check_bounds (GpuMemory   *memory,
+                          const char  *function,
+                          const char  *what,
+                          gsize        offset,
+                          gsize        size,
+                          GError     **error)
+{
   if (!memory->is_image && offset <= memory->size && size <= memory->size - offset)
     return TRUE;
 
@@ -475,6 +486,18 @@ _gpu_memory_check_range_slowly (GpuMemory   *memory,
                  G_GSIZE_FORMAT " bytes of the %s", function, offset, size, memory->size, what);
 
   return FALSE;
+}
+
+gboolean
+_gpu_memory_check_range_slowly (GpuMemory   *memory,
+                                const char  *function,
+                                const char  *what,
+                                gsize        offset,
+                                gsize        size,
+                                GError     **error)
+{
+  return _gpu_memory_check (memory, function, error)
+         && _gpu_memory_check_bounds (memory, function, what, offset, size, error);
 }
 
 gboolean

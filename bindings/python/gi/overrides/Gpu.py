@@ -657,7 +657,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         """read() for asyncio. progress(current, total) is called in the event loop with the number
         of bytes read so far, at most 25 times per second and once with the total."""
         size = _rest(self, offset, size)
-        if progress is None and HELD_SIZE <= size <= self.get_size():
+        if progress is None and HELD_SIZE <= size <= self.get_size() and not self.spilled:
             data = new_bytes(None, size)
             await self._read_exported_async(Exported(data), offset, stream)
             return data
@@ -676,11 +676,11 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     async def read_into_async(self, target, offset=0, stream=None, *, progress=None) -> int:
         """read_into() for asyncio. The target must be contiguous. Nothing else may access it before
         the read has completed, even if the await is cancelled. progress(current, total) is called
-        as by read_async(); with it, the data are read into other memory first, and then copied to
-        the target."""
+        as by read_async(); with it, and from a spilled buffer, the data are read into other memory
+        first, and then copied to the target."""
         exported = Exported(target, writable=True)
         size = exported.size
-        if progress is None or size == 0:
+        if (progress is None or size == 0) and not self.spilled:
             await self._read_exported_async(exported, offset, stream)
             return size
         with exported:

@@ -14,6 +14,7 @@ from ._gpumem_array_convert import (ArrayConversions, list_raveled_axes, new_in_
 from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
+from ._gpumem_errors import BusyError
 from ._gpumem_native import fast
 from ._gpumem_rows import is_list_of_rows
 from ._gpumem_scope import get_current_allocator, to_allocator
@@ -678,11 +679,14 @@ def _read(array, target, stream):
     """Reads into a NumPy array and waits."""
     if takes_signals() and target.flags.forc and _is_contiguous(array):
         on = get_stream(stream, array.context)
-        _transfer(on, Gpu.Stream.read_array, array, target, True)
-    else:
-        held = _Held(target)
-        args = (held.bytes, held.offset, list(target.strides))
-        run_interruptible(lambda: Gpu.Array.read_strided(array, stream, *args, None))
+        try:
+            _transfer(on, Gpu.Stream.read_array, array, target, True)
+            return target
+        except BusyError:
+            pass                                # read_strided() also reads spilled memory
+    held = _Held(target)
+    args = (held.bytes, held.offset, list(target.strides))
+    run_interruptible(lambda: Gpu.Array.read_strided(array, stream, *args, None))
     return target
 
 
