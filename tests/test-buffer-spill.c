@@ -3,6 +3,9 @@
  * and commands refuse spilled buffers until they are restored. */
 #include "config.h"
 
+#include <glib/gstdio.h>
+#include <unistd.h>
+
 #include "opencl-layer/gpumem-layer.h"
 #include "test-pool-util.h"
 
@@ -205,6 +208,9 @@ check_read_range (GpuBuffer *buffer, GBytes *content, gsize offset, gsize size)
   g_assert_no_error (error);
   test_assert_bytes (bytes, expected);
   g_bytes_unref (bytes);
+
+  if (!test_get_number (buffer, "spilled"))
+    return;
   memset (data, 0, size);
   test_assert_ok (gpu_buffer_try_read_address (buffer, NULL, offset, (guintptr) data, size, &error),
                   error);
@@ -710,6 +716,178 @@ spill_dropped_slice (TestFixture *fixture)
     for_each_source (fixture, check_dropped_slice, TRUE);
 }
 
+/* --- failed work ------------------------------------------------------------------------------ */
+
+/* Makes the pool reuse memory with pending work of @stream. */
+static void
+leave_pending_memory (GpuMemoryPool *pool, GpuStream *stream)
+{
+  for (guint i = 0; pool != NULL && i < 4; i++)
+    {
+      g_autoptr (GpuBuffer) dropped = test_pool_take (pool, SIZE, stream);
+
+      fill (stream, dropped, 0xcc);
+    }
+}
+
+/* Earlier work of the stream waits for an event that fails before or after the restore, or that
+ * completes: the contents are there in each case. */
+static void
+check_failed_event (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  for (guint i = 0; i < 6; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = take (fixture, pool, stream);
+      g_autoptr (GpuBuffer) lost = test_buffer (fixture, SIZE);
+      g_autoptr (GpuBuffer) copy = test_buffer (fixture, SIZE);
+      g_autoptr (GpuEvent) gate = NULL;
+
+      fill (stream, buffer, 5);
+      spill (buffer, stream);
+      gate = test_gate (fixture, stream);
+      fill (stream, lost, 1);
+      leave_pending_memory (pool, stream);
+      if (i % 3 == 0)
+        test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
+      unspill (buffer, stream);
+      if (i % 3 == 1)
+        test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
+      else if (i % 3 == 2)
+        test_open (gate);
+
+      if (i > 2)
+        gpu_stream_synchronize (stream, NULL, NULL);
+      assert_filled (buffer, 5);
+      test_assert_ok (gpu_memory_wait (GPU_MEMORY (buffer), NULL, &error), error);
+      gpu_stream_synchronize (stream, NULL, NULL);
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                       &error), error);
+      assert_filled (copy, 5);
+    }
+}
+
+static void
+spill_failed_event (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_each_source (fixture, check_failed_event, TRUE);
+}
+
+/* Earlier work of the stream is a copy of a file that ends too early. */
+static void
+check_failed_file (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autofree char *path = NULL;
+  g_autoptr (GError) error = NULL;
+  int fd = g_file_open_tmp (NULL, &path, &error);
+  g_autoptr (GpuFile) file = NULL;
+
+  g_assert_no_error (error);
+  g_unlink (path);
+  file = gpu_file_new_for_fd (fd, GPU_FILE_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < 8; i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = take (fixture, pool, stream);
+      g_autoptr (GpuBuffer) lost = take (fixture, pool, stream);
+
+      fill (stream, buffer, 5);
+      spill (buffer, stream);
+      test_assert_ok (gpu_stream_read_file (stream, GPU_MEMORY (lost), 0, file, 0, SIZE, NULL,
+                                            &error), error);
+      leave_pending_memory (pool, stream);
+      unspill (buffer, stream);
+      if (i % 2 == 0)
+        g_assert_false (gpu_stream_synchronize (stream, NULL, NULL));
+      assert_filled (buffer, 5);
+      gpu_stream_synchronize (stream, NULL, NULL);
+    }
+
+  close (fd);
+}
+
+static void
+spill_failed_file (TestFixture *fixture)
+{
+  for_each_source (fixture, check_failed_file, TRUE);
+}
+
+/* The write of the contents must not overtake pending work of the previous owner of the memory. */
+static void
+check_restored_in_order (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  const gboolean has_user_events = test_has (fixture, GPU_CAPABILITIES_USER_EVENTS);
+
+  for (guint i = 0; i < (has_user_events ? 2 : 1); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = take (fixture, pool, stream);
+      g_autoptr (GpuBuffer) copy = test_buffer (fixture, SIZE);
+      g_autoptr (GpuEvent) gate = NULL;
+      GpuBuffer *previous;
+      TestHold *hold = NULL;
+
+      fill (stream, buffer, 5);
+      spill (buffer, stream);
+      previous = take (fixture, pool, stream);
+      fill (stream, previous, 3);
+      if (i == 0)
+        hold = test_hold (stream);
+      else
+        gate = test_gate (fixture, stream);
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (copy), 0, GPU_MEMORY (previous), 0, SIZE,
+                                       &error), error);
+      g_object_unref (previous);
+      unspill (buffer, stream);
+      g_usleep (20000);
+      if (i == 0)
+        test_hold_release (hold);
+      else
+        test_open (gate);
+      g_clear_pointer (&hold, test_hold_free);
+      assert_filled (copy, 3);
+      assert_filled (buffer, 5);
+    }
+}
+
+static void
+spill_restored_in_order (TestFixture *fixture)
+{
+  if (test_can_hold (fixture))
+    for_each_source (fixture, check_restored_in_order, FALSE);
+}
+
+/* Work of the stream that the library does not track is ordered after a restore. */
+static void
+spill_untracked (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) copy = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_UNTRACKED, SIZE,
+                                                 &error);
+
+  g_assert_no_error (error);
+  fill (stream, buffer, 5);
+
+  for (guint i = 0; i < 20; i++)
+    {
+      test_synchronize (stream);
+      spill (buffer, stream);
+      fill (stream, copy, 0);
+      unspill (buffer, stream);
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                       &error), error);
+      test_synchronize (stream);
+      assert_filled (copy, 5);
+    }
+}
+
 /* --- out of memory ---------------------------------------------------------------------------- */
 
 #define N_BUFFERS 12
@@ -970,6 +1148,10 @@ main (int argc, char **argv)
   test_add ("in-flight", spill_in_flight);
   test_add ("waits-for-streams", spill_waits_for_streams);
   test_add ("dropped-slice", spill_dropped_slice);
+  test_add ("failed-event", spill_failed_event);
+  test_add ("failed-file", spill_failed_file);
+  test_add ("restored-in-order", spill_restored_in_order);
+  test_add ("untracked", spill_untracked);
   test_add ("out-of-memory", spill_out_of_memory);
   test_add ("retry-after-failure", spill_retry_after_failure);
   test_add ("subprocess/retry-after-failure", spill_retry_after_failure_opencl);

@@ -3,7 +3,10 @@
 #include "config.h"
 
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-copy-cross-driver-private.h"
+#include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
+#include "gpumem/stream/gpu-event-private.h"
 
 typedef enum
 {
@@ -320,23 +323,98 @@ get_memory (GpuMemory    *memory,
 }
 
 static gboolean
+may_fail (const GpuPoint *point)
+{
+  g_autoptr (GPtrArray) user_events = NULL;
+
+  _gpu_timeline_lock (point->timeline);
+  if (point->timeline->n_user_waits > 0)
+    user_events = _gpu_timeline_list_user_events_locked (point->timeline, point->seq);
+  _gpu_timeline_unlock (point->timeline);
+
+  return user_events != NULL;
+}
+
+/* Makes @own wait for the work of previous owners of pooled memory, but not fail with that work. If
+ * that work waits for user events, drivers would fail @own, so @own waits for a user event that the
+ * library completes after that work. */
+static gboolean
+follow_earlier_work (GpuStorage   *storage,
+                     GpuTimeline  *own,
+                     const char   *function,
+                     GError      **error)
+{
+  g_autoptr (GpuUserEvent) mirror = NULL;
+  GpuSubmission submission = { .function = function };
+  GpuPoint earlier = { NULL, 0 };
+  gboolean success;
+
+  if (!_gpu_storage_steal_earlier (storage, &earlier))
+    return TRUE;
+
+  if (may_fail (&earlier))
+    {
+      mirror = _gpu_timeline_mirror_end (earlier.timeline, earlier.seq, error);
+      submission.user_event = mirror;
+      success = mirror != NULL && _gpu_submit (own, &submission, NULL, error);
+    }
+  else
+    {
+      submission.after = &earlier;
+      submission.ignores_failure = TRUE;
+      success = _gpu_submit (own, &submission, NULL, error);
+    }
+
+  _gpu_point_clear (&earlier);
+
+  return success;
+}
+
+/* Submits the write on a stream of its own, because failed work of the program on @timeline would
+ * also fail a write that follows it there, and the contents would be lost. Later work of @timeline
+ * is ordered after the write, even if the library does not track its use of the memory. */
+static gboolean
+write_contents (GpuMemory    *memory,
+                GpuTimeline  *timeline,
+                const char   *function,
+                GError      **error)
+{
+  g_autoptr (GpuBuffer) twin = make_twin (memory);
+  GpuTimeline *own = _gpu_timeline_get_partner (timeline, timeline->context, function, error);
+  gsize size;
+  gconstpointer data = g_bytes_get_data (memory->spilled, &size);
+  gboolean success;
+
+  if (own == NULL)
+    return FALSE;
+
+  success = follow_earlier_work (memory->storage, own, function, error)
+            && _gpu_timeline_write (own, function, GPU_MEMORY (twin), 0, data, size,
+                                    memory->spilled, NULL, error);
+
+  if (success)
+    {
+      const GpuPoint written = { own, _gpu_timeline_get_submitted (own) };
+      const GpuSubmission submission = { .function = function, .after = &written };
+
+      success = _gpu_submit (timeline, &submission, NULL, error);
+    }
+
+  _gpu_timeline_release_partner (own);
+
+  return success;
+}
+
+static gboolean
 unspill (GpuMemory    *memory,
          GpuTimeline  *timeline,
          const char   *function,
          GError      **error)
 {
-  g_autoptr (GpuBuffer) twin = NULL;
-  gconstpointer data;
-  gsize size;
-
   if (!get_memory (memory, timeline, function, error))
     return FALSE;
 
-  twin = make_twin (memory);
-  data = g_bytes_get_data (memory->spilled, &size);
-
-  if (_gpu_timeline_write (timeline, function, GPU_MEMORY (twin), 0, data, size, memory->spilled,
-                           NULL, error))
+  if (write_contents (memory, timeline, function, error))
     {
       g_clear_pointer (&memory->spilled, g_bytes_unref);
 
@@ -347,7 +425,6 @@ unspill (GpuMemory    *memory,
     }
 
   /* memory->spilled still holds the contents. */
-  g_clear_object (&twin);
   drop_memory (memory, NULL);
 
   return FALSE;
@@ -356,23 +433,24 @@ unspill (GpuMemory    *memory,
 /**
  * gpu_buffer_unspill:
  * @buffer: a #GpuBuffer
- * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @stream: (nullable): the stream that waits for the contents, %NULL for the default stream
  * @error: return location for an error
  *
  * Allocates memory for a buffer that gpu_buffer_spill() moved to the host, and submits a write of
- * its contents to @stream (OpenCL: clCreateBuffer, clEnqueueWriteBuffer; CUDA: cuMemAlloc,
+ * its contents (OpenCL: clCreateBuffer, clEnqueueWriteBuffer; CUDA: cuMemAlloc,
  * cuMemcpyHtoDAsync). If the buffer came from a pool, the new memory comes from the same pool. The
  * buffer can be used at once, on all streams. Does nothing if @buffer is not spilled. Blocks only
  * during the allocation. May be called from any thread.
  *
- * An error leaves @buffer spilled. After a successful return, the write can still fail like any
- * other work of @stream, for example if earlier work of @stream fails and no wait has reported that
- * yet. The contents are lost then. So use a stream without work that can fail, such as copies of
- * files.
+ * An error leaves @buffer spilled. Later work of @stream is ordered after the write. The write does
+ * not wait for earlier work of @stream, except for work that may still use memory from the pool,
+ * and a failure of earlier work, such as a copy of a file, does not fail the write. After a
+ * successful return, only a failure of the device can lose the contents.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_BUSY if another thread
  *   is moving @buffer, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context,
- *   %GPU_ERROR_RELEASED, or the driver's error
+ *   %GPU_ERROR_NOT_SUPPORTED if @stream is being captured into a graph, %GPU_ERROR_RELEASED, or
+ *   the driver's error
  *
  * Since: 0.1
  */
@@ -404,6 +482,7 @@ gpu_buffer_unspill (GpuBuffer  *buffer,
   timeline = _gpu_context_get_timeline (memory->context, stream, function, error);
   success = timeline != NULL && _gpu_context_check (memory->context, function, error)
             && check_context (memory, timeline, function, error)
+            && _gpu_timeline_check_capture (timeline, function, error)
             && unspill (memory, timeline, function, error);
   end_move (memory, success ? GPU_MEMORY_STATE_USABLE : GPU_MEMORY_STATE_SPILLED);
 

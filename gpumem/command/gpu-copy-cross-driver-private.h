@@ -20,7 +20,8 @@ gboolean _gpu_timeline_copies_through_host (GpuTimeline *timeline,
                                         gsize         size);
 /* (transfer full): gets the stream in @context that executes cross-driver copies together with
  * @timeline. After such a copy, later work on either stream is ordered after all earlier work on
- * both streams. If work of that stream fails, later calls return another stream. */
+ * both streams. In the context of @timeline, gets the stream that gpu_buffer_unspill() writes on.
+ * If work of that stream fails, later calls return another stream. */
 GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
                                     GpuNativeContext  *context,
                                     const char        *function,

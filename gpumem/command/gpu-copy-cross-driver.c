@@ -108,11 +108,12 @@ find_partner_locked (GpuTimeline      *timeline,
 }
 
 static GpuTimeline *
-partner_new (GpuNativeContext  *context,
+partner_new (GpuTimeline       *timeline,
+             GpuNativeContext  *context,
              GError           **error)
 {
   const GpuStreamFlags flags = GPU_STREAM_FLAGS_NON_BLOCKING;
-  GpuNativeDevice *device = context->devices[0];
+  GpuNativeDevice *device = timeline->context == context ? timeline->device : context->devices[0];
   GpuNativeStream *stream = context->backend->stream->create (context, device, flags, 0, error);
 
   return stream != NULL ? _gpu_timeline_new (context, device, stream, flags, 0) : NULL;
@@ -198,7 +199,8 @@ drop_abandoned_partners (GpuTimeline *timeline)
 }
 
 /* (transfer full): gets the partner of @timeline in @context: an internal stream for the half of
- * cross-driver copies that @context executes. Creates the partner when it is first needed.
+ * cross-driver copies that @context executes, or, in the context of @timeline, for the contents of
+ * spilled buffers. Creates the partner when it is first needed.
  * Timelines do not share partners: otherwise unrelated streams would wait for each other. */
 static GpuTimeline *
 get_partner (GpuTimeline       *timeline,
@@ -212,7 +214,7 @@ get_partner (GpuTimeline       *timeline,
     return partner;
 
   drop_abandoned_partners (timeline);
-  partner = partner_new (context, error);
+  partner = partner_new (timeline, context, error);
   if (partner == NULL)
     return NULL;
 

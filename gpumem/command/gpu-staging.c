@@ -73,8 +73,8 @@ _gpu_timeline_check_capture (GpuTimeline  *timeline,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: the stream is being captured into a graph, and a graph cannot access files; "
-               "end the capture first", function);
+               "%s: the stream is being captured into a graph, and a graph cannot access files "
+               "or spilled contents; end the capture first", function);
 
   return FALSE;
 }

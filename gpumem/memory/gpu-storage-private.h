@@ -226,6 +226,10 @@ void        _gpu_storage_unregister_alias (GpuStorage      *storage);
  * before other threads can access @storage. */
 void        _gpu_storage_start_after    (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
+/* Moves the point of _gpu_storage_start_after() to @point, which must be empty: later uses are no
+ * longer ordered after it. Returns FALSE if that work has completed. */
+gboolean    _gpu_storage_steal_earlier  (GpuStorage        *root,
+                                         GpuPoint          *point);
 /* Registers a stream to which the program itself submits work that uses the memory. When the last
  * user drops the storage, all work submitted to @timeline so far counts as a use. */
 void        _gpu_storage_add_stream     (GpuStorage        *root,

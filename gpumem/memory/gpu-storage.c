@@ -159,6 +159,24 @@ _gpu_storage_start_after (GpuStorage  *storage,
   storage->writer_kind = GPU_USE_EARLIER;
 }
 
+gboolean
+_gpu_storage_steal_earlier (GpuStorage *root,
+                            GpuPoint   *point)
+{
+  _gpu_storage_lock (root);
+
+  if (root->writer_kind == GPU_USE_EARLIER && _gpu_point_is_pending (&root->writer))
+    {
+      *point = root->writer;
+      root->writer = (GpuPoint) { NULL, 0 };
+      root->writer_kind = GPU_USE_WRITE;
+    }
+
+  _gpu_storage_unlock (root);
+
+  return point->timeline != NULL;
+}
+
 void
 _gpu_storage_set_allocation_stream (GpuStorage  *storage,
                                     GpuTimeline *timeline)

@@ -22,6 +22,7 @@ typedef struct
 {
   GpuUserEvent *user_event;
   GError       *failure;            /* of the other event */
+  gboolean      ignores_failure;
 } Mirror;
 
 static void
@@ -54,7 +55,9 @@ mirror_end (gpointer      data,
 {
   Mirror *mirror = data;
 
-  mirror->failure = error != NULL ? g_error_copy (error) : NULL;
+  if (error != NULL && !mirror->ignores_failure)
+    mirror->failure = g_error_copy (error);
+
   _gpu_workers_defer (&workers, mirror_run, mirror);
 }
 
@@ -116,6 +119,18 @@ end_with_event (Mirror    *mirror,
   return TRUE;
 }
 
+static Mirror *
+mirror_new (GpuUserEvent *user_event,
+            gboolean      ignores_failure)
+{
+  Mirror *mirror = g_new0 (Mirror, 1);
+
+  mirror->user_event = _gpu_user_event_ref (user_event);
+  mirror->ignores_failure = ignores_failure;
+
+  return mirror;
+}
+
 GpuUserEvent *
 _gpu_event_mirror (GpuEvent          *event,
                    GpuNativeContext  *context,
@@ -128,10 +143,26 @@ _gpu_event_mirror (GpuEvent          *event,
     return NULL;
 
   user_event = _gpu_user_event_new (context);
-  mirror = g_new0 (Mirror, 1);
-  mirror->user_event = _gpu_user_event_ref (user_event);
+  mirror = mirror_new (user_event, FALSE);
 
   if (!end_with_event (mirror, event, error))
+    {
+      mirror_free (mirror);
+      return NULL;
+    }
+
+  return g_steal_pointer (&user_event);
+}
+
+GpuUserEvent *
+_gpu_timeline_mirror_end (GpuTimeline  *timeline,
+                          guint64       seq,
+                          GError      **error)
+{
+  g_autoptr (GpuUserEvent) user_event = _gpu_user_event_new (timeline->context);
+  Mirror *mirror = mirror_new (user_event, TRUE);
+
+  if (!_gpu_timeline_notify (timeline, seq, mirror_end, mirror, error))
     {
       mirror_free (mirror);
       return NULL;

@@ -50,7 +50,8 @@ append_wait_locked (GpuSubmitter *s,
     .fence = _gpu_fence_ref (fence),
     .context = timeline->context,
     .user_events = user_events != NULL ? g_ptr_array_ref (user_events) : NULL,
-    .cross = _gpu_timeline_list_cross_driver_locked (timeline, fence->seq, &s->has_dropped),
+    .cross = s->submission->ignores_failure ? NULL
+             : _gpu_timeline_list_cross_driver_locked (timeline, fence->seq, &s->has_dropped),
     .is_asked = is_asked,
   };
 
@@ -145,7 +146,8 @@ add_fence_locked (GpuSubmitter    *s,
   if (fence == NULL)
     return FALSE;
 
-  add_wait_locked (s, timeline, fence, point == s->submission->after);
+  add_wait_locked (s, timeline, fence,
+                   point == s->submission->after && !s->submission->ignores_failure);
 
   return TRUE;
 }
@@ -304,6 +306,9 @@ add_asked (GpuSubmitter    *s,
 {
   if (!add_wait (s, point, error))
     return FALSE;
+
+  if (s->submission->ignores_failure)
+    return TRUE;
 
   if (_gpu_point_is_pending (point)
       ? _gpu_timeline_check_cross_driver (point->timeline, point->seq, error)

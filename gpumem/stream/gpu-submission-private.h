@@ -52,6 +52,8 @@ typedef struct
   guint             is_marked : 1;  /* submit_marked() has begun the range for profilers */
   guint             reads : 1;      /* also reads the memory that it writes, and so fails if the
                                      * last write of the memory failed */
+  guint             ignores_failure : 1; /* a failure of `after` does not fail the submission; user
+                                          * events must not be able to fail `after` */
   GpuOperationFunc  run;            /* calls the driver; NULL only to enqueue waits */
   GpuOperationFunc  run_infallible; /* nullable; replaces `run` if no user event can delay the work
                                      * or fail it */

@@ -137,7 +137,8 @@ struct _GpuTimeline
                                      * for this earlier work */
   gpointer          file_queue;     /* nullable; a GpuTransferQueue: the pending copies of files */
   GPtrArray        *partners;       /* nullable; of GpuTimeline, each with a use and a reference:
-                                     * streams of other contexts, for cross-driver copies */
+                                     * streams of other contexts, for cross-driver copies, and one
+                                     * of the same context, for gpu_buffer_unspill() */
 };
 
 GpuTimeline    *_gpu_timeline_new             (GpuNativeContext  *context,
