@@ -3,6 +3,7 @@
 """Tests of gpumem.distributed: frames of arrays and buffers, spilling, and clusters of Dask with
 workers in threads and in processes."""
 
+import asyncio
 import contextlib
 import os
 import random
@@ -319,13 +320,72 @@ def test_spill_without_disk(fixture):
 
 
 def test_frames_of_spilled_memory(fixture):
+    """Frames are read from spilled memory in place, although the pool has no memory."""
     with on_device(fixture):
-        array = full(6)
+        context = gd.context()
+        numbers = np.arange(KIB, dtype="u4").reshape(32, 32)
+        array = Gpu.Array.from_numpy(context, numbers)
+        buffer = Gpu.Buffer(context, numbers.tobytes())
+        pitched = array[::2, 3:9].T
         array.memory.spill()
-        equal((send(array)[0].tolist(), array.memory.spilled), ([6] * KIB, True))
-        header, frames = serialize(array, ("cuda", "dask"))
-        equal((deserialize(header, frames, ("cuda", "dask")).tolist(), array.memory.spilled),
-              ([6] * KIB, True))
+        buffer.spill()
+        context.allocator.trim()
+        context.allocator.limit = max(context.allocator.managed_bytes, 1)
+        sent = [serialize(value, ("cuda", "dask")) for value in (array, pitched, buffer)]
+        context.allocator.limit = 0
+        equal((array.memory.spilled, buffer.spilled), (True, True))
+        equal([header["serializer"] for header, _ in sent], ["dask"] * 3)
+        whole, part, raw = (deserialize(*message) for message in sent)
+        assert np.array_equal(whole.to_numpy(), numbers)
+        assert np.array_equal(part.to_numpy(), numbers[::2, 3:9].T)
+        equal(raw.read(), numbers.tobytes())
+
+
+def test_spill_with_messages(fixture):
+    """A read for a message restores nothing, and the message does not keep memory in use."""
+    from gpumem import _spilling
+    with on_device(fixture), data_with_target(8 * KIB) as data:
+        data["array"], data["list"] = full(1), [full(2), {"part": full(3)[5:]}]
+        data["buffer"] = Gpu.Buffer(gd.context(), b"abcd" * KIB)
+        for key in range(4):
+            data[key] = full(key)
+        token = _spilling._is_sending.set(True)
+        message = {key: data[key] for key in ("array", "list", "buffer", 3)}
+        _spilling._is_sending.reset(token)
+        equal((message["array"].memory.spilled, message["buffer"].spilled), (True, True))
+        for key in range(4, 8):
+            data[key] = full(key)
+        equal(message[3].memory.spilled, True)
+        got = deserialize_bytes(b"".join(serialize_bytelist(message)))
+        equal((got["array"].tolist(), got["list"][1]["part"].tolist(), got["buffer"].read(),
+               got[3].tolist()), ([1] * KIB, [3] * (KIB - 5), b"abcd" * KIB, [3] * KIB))
+        equal((data["array"].memory.spilled, data["buffer"].read(4, 4)), (False, b"abcd"))
+
+
+def test_read_spilled(fixture):
+    """All ways to read a buffer or an array return the contents of spilled memory."""
+    with on_device(fixture):
+        numbers = np.arange(64 * KIB, dtype="u4").reshape(256, 256)
+        array = Gpu.Array.from_numpy(gd.context(), numbers)
+        buffer, data = array.memory, numbers.tobytes()
+        buffer.spill()
+        target = bytearray(len(data))
+        equal((buffer.read(), buffer.read(5, 6), buffer.read_into(target)),
+              (data, data[5:11], len(data)))
+        assert target == data and np.array_equal(buffer.to_numpy("u4").reshape(256, 256), numbers)
+        target = bytearray(len(data))
+        equal(asyncio.run(buffer.read_async()), data)
+        equal(asyncio.run(buffer.read_async(progress=lambda *args: None)), data)
+        equal((asyncio.run(buffer.read_into_async(target)), target), (len(data), data))
+        for key in (np.s_[:], np.s_[3], np.s_[::2, 5:9]):
+            assert np.array_equal(array[key].to_numpy(), numbers[key])
+            assert np.array_equal(np.asarray(array[key]), numbers[key])
+            assert np.array_equal(asyncio.run(array[key].to_numpy_async()), numbers[key])
+        assert np.array_equal(array.T.copy_to_host(), numbers.T)
+        equal((array[7, 9].item(), array[5].tolist()), (numbers[7, 9], numbers[5].tolist()))
+        with raises(Gpu.BusyError):
+            array.fill(3)
+        assert buffer.spilled
 
 
 def plain_devices_of_workers():
@@ -405,13 +465,40 @@ def scatter_and_gather(client, n_objects):
             assert np.array_equal(array.to_numpy(), value)
 
 
+def send_more_than_the_limit(client, gathers):
+    """A worker sends 24 MiB in one message, with 8 MiB of its device, from the device, the host and
+    the disk: to the client, and to a worker that has 8 MiB, too."""
+    size, n_parts = MIB // 4, 24
+    first, second = client.run(os.getpid)
+    parts = client.map(load, range(n_parts), size=size, workers=[first], pure=False)
+    distributed.wait(parts, timeout=60)
+    sums = client.map(summarize, parts, workers=[second], pure=False)
+    distributed.wait(sums, timeout=60)  # without an end if the worker cannot send
+    equal(client.gather(sums), [int(np.arange(part * size, part * size + size).sum())
+                                for part in range(n_parts)])
+    if gathers:
+        got = client.gather(parts)
+        for part, array in enumerate(got):
+            assert np.array_equal(array.to_numpy(),
+                                  np.arange(part * size, part * size + size, dtype="u4"))
+
+
 def limit_files(size):
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
+def grow_pool():
+    held = []
+    with contextlib.suppress(Gpu.OutOfDeviceMemoryError):
+        while True:
+            held.append(full(0, MIB))
+
+
 def fill_the_disk(client):
-    """The workers cannot write files of more than 64 KiB: the data stay in memory."""
+    """The workers cannot write files of more than 64 KiB: the data stay in memory. The memory of
+    the host back end is also in files, so the pools get it before."""
+    client.run(grow_pool)
     client.run(limit_files, 64 * KIB)
     size = MIB // 4
     results = client.map(square, client.map(load, range(24), size=size))
@@ -482,6 +569,7 @@ def test_workers_in_threads(fixture):
     with on_device(fixture), cluster(processes=False) as client:
         gd.register(client, limit="8 MiB")
         map_more_than_the_limit(client, fixture.device, 2)
+        send_more_than_the_limit(client, gathers=False)
         scatter_and_gather(client, 1000)
 
 
@@ -497,6 +585,7 @@ def test_workers_in_processes(fixture):
                 # The stand-in for the CUDA driver has its memory in files, which the limit covers
                 if fixture.device.backend != "cuda":
                     fill_the_disk(client)
+                send_more_than_the_limit(client, gathers=True)
                 kill_a_sender(client)
         finally:
             del os.environ["DASK_GPUMEM__LIMIT"]

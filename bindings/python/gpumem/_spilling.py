@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 import collections.abc
-import contextlib
+import contextvars
 import logging
 import threading
+import weakref
 
 import gi
 
@@ -14,22 +15,43 @@ gi.require_version("Gpu", "1.0")
 from gi.repository import GLib, GObject, Gpu  # noqa: E402
 
 _log = logging.getLogger("distributed.gpumem")
-_lock = threading.RLock()               # held for each spill, and for each use of spilled memory
+move_lock = threading.RLock()           # held for each move of memory
+_open = weakref.WeakValueDictionary()   # each open Data of the process, by id()
+_arrived = weakref.WeakValueDictionary()    # arrays and buffers of messages, by id()
+_is_sending = contextvars.ContextVar("is_sending", default=False)
 
 
-@contextlib.contextmanager
-def restored(memory, stream=None):
-    """Restores the memory on a stream, if it is spilled, until the work of the with statement is
-    submitted."""
-    with _lock:
-        spilled = isinstance(memory, Gpu.Buffer) and memory.spilled
-        if spilled:
-            memory.unspill(stream)
+def is_spilled(memory):
+    return isinstance(memory, Gpu.Buffer) and memory.spilled
+
+
+def wrap_get_data(get_data):
+    """Wraps Worker.get_data(), which sends values to the client or to a worker: the values are read
+    for a message, see Data. Clients of the same process get the objects themselves, and can use
+    them on the device only."""
+    async def send(comm, who=None, **kwargs):
+        is_client = "://" not in str(who)
+        token = _is_sending.set(not is_client or not comm.peer_address.startswith("inproc"))
         try:
-            yield
+            return await get_data(comm, who=who, **kwargs)
         finally:
-            if spilled:
-                memory.spill()          # waits for the work
+            _is_sending.reset(token)
+    return send
+
+
+def add_arrived(leaf):
+    """Notes an array or a buffer that arrived. Returns it."""
+    with move_lock:
+        _arrived[id(leaf)] = leaf
+    return leaf
+
+
+def make_room_for_arrivals(size):
+    """Spills values of messages that have arrived, but that no Data has yet, until they have had
+    size bytes. Returns whether any was spilled. The worker restores them when a task needs them; in
+    a process without workers, the program uses them, so they stay."""
+    with move_lock:
+        return len(_open) > 0 and _spill(list(_arrived.values()), size) > 0
 
 
 def _map(function, value):
@@ -69,6 +91,32 @@ def _list_buffers(value):
     return buffers
 
 
+def _try_spill(buffer):
+    """Returns the bytes that were spilled: 0 if that is not possible."""
+    try:
+        buffer.spill()
+        return buffer.size
+    except GLib.Error as error:
+        _log.debug("gpumem: %s", error.message)
+        return 0
+
+
+def _spill(values, size):
+    """Spills values until they have had size bytes, or all others are in use. Returns the bytes
+    that the spilled values had."""
+    done = 0
+    for value in values:
+        if done >= size:
+            break
+        for number, (buffer, count) in _list_buffers(value).items():
+            # Workers in threads send each other the same buffers
+            count = max(count, sum(data._arrays[number] for data in _open.values()))
+            # Each array has a reference, and so has Python
+            if not buffer.spilled and buffer.__grefcount__ <= count + 1:
+                done += _try_spill(buffer)
+    return done
+
+
 class Data(collections.abc.MutableMapping):
     """The data of a worker: a layer of device memory above the mapping that Dask has made for the
     worker, which has a layer of the host and one of the disk.
@@ -78,6 +126,10 @@ class Data(collections.abc.MutableMapping):
     counts them as memory of the host, and writes them to disk if the worker has too much of it. The
     next read of a key restores the value. The read blocks for the copy, and raises
     Gpu.OutOfMemoryError if the values in use leave too little memory.
+
+    A read for a message restores nothing, because messages are copied from spilled memory in place:
+    so a message may be larger than the memory of the device. Such a read returns the object itself,
+    which is not in use: it can be spilled while the message is written.
 
     A value is in use, and not spilled, as long as any part of the program has an array or a slice
     that this mapping returned, or another view or mapping of its memory. array.memory alone does
@@ -90,8 +142,6 @@ class Data(collections.abc.MutableMapping):
     def __init__(self, lower: collections.abc.MutableMapping):
         self.lower, self.target = lower, 0
         self._pool = self._handler = None
-        # For restoring only: failed work of tasks does not fail the copies
-        self._stream = None
         self._device = {}               # the least recently used value first
         self._below = set()             # keys of `lower` whose values have device memory
         self._arrays = collections.Counter()    # of _device, over each buffer
@@ -101,13 +151,14 @@ class Data(collections.abc.MutableMapping):
         """Begins to spill memory of a pool."""
         self.close()
         self._pool, self.target = pool, target
-        self._stream = Gpu.Stream(pool.context)
+        _open[id(self)] = self
         self._handler = pool.connect("out-of-memory", self._make_room)
 
     def close(self) -> None:
         """Ends open(). Spilled values are still restored."""
         if self._pool is not None:
             self._pool.disconnect(self._handler)
+            del _open[id(self)]
         self._pool = None
 
     def __getattr__(self, name):
@@ -124,31 +175,44 @@ class Data(collections.abc.MutableMapping):
         return key in self._device or key in self.lower
 
     def __setitem__(self, key, value):
-        with _lock:
+        with move_lock:
             if key in self:
                 del self[key]
-            if _list_buffers(value):
+            buffers = _list_buffers(value)
+            if buffers:
+                self._has_spilled |= any(buffer.spilled for buffer, _ in buffers.values())
                 self._insert(key, _map(_view_array, value))
                 self._make_place(0)
             else:
                 self.lower[key] = value
 
     def __getitem__(self, key):
-        with _lock:
+        with move_lock:
             if key not in self._device and key not in self._below:
                 return self._read_lower(key)
+            if _is_sending.get():
+                return self._read_for_message(key)
             value = self._take(key)
             try:
                 spilled = [buffer for buffer, _ in _list_buffers(value).values() if buffer.spilled]
                 self._make_place(sum(buffer.size for buffer in spilled))
                 for buffer in spilled:
-                    buffer.unspill(self._stream)
+                    buffer.unspill()
             finally:
                 self._insert(key, value)
             return _map(_view, value)
 
+    def _read_for_message(self, key):
+        if key in self._device:
+            return self._device[key]
+        value = self._read_lower(key)
+        for buffer, _ in _list_buffers(value).values():
+            if not buffer.spilled:      # read from disk to the device
+                _try_spill(buffer)
+        return value
+
     def __delitem__(self, key):
-        with _lock:
+        with move_lock:
             if key in self._device:
                 self._take(key)
             else:
@@ -157,7 +221,7 @@ class Data(collections.abc.MutableMapping):
 
     def pop(self, key, *default):
         """Removes a key and returns its value, which remains spilled if it is."""
-        with _lock:
+        with move_lock:
             return self._take(key) if key in self or not default else default[0]
 
     def _insert(self, key, value):
@@ -206,23 +270,10 @@ class Data(collections.abc.MutableMapping):
                 self._insert(key, value)
 
     def _spill(self, size):
-        """Spills values until they have had size bytes, or all others are in use. Returns the bytes
-        that the spilled values had."""
-        done = 0
-        for value in list(self._device.values()):
-            if done >= size:
-                break
-            for number, (buffer, _) in _list_buffers(value).items():
-                # Each array has a reference, and so has Python
-                if not buffer.spilled and buffer.__grefcount__ <= self._arrays[number] + 1:
-                    try:
-                        buffer.spill()
-                        done += buffer.size
-                    except GLib.Error as error:
-                        _log.debug("gpumem: %s", error.message)
+        done = _spill(list(self._device.values()), size)
         self._has_spilled = self._has_spilled or done > 0
         return done
 
     def _make_room(self, pool, requested):
-        with _lock:
+        with move_lock:
             return self._spill(requested) > 0

@@ -37,7 +37,8 @@ from distributed.protocol import (cuda_deserialize, cuda_serialize, dask_deseria
 gi.require_version("Gpu", "1.0")
 from gi.repository import Gpu  # noqa: E402
 
-from ._spilling import Data, restored  # noqa: E402
+from ._spilling import (Data, add_arrived, is_spilled, make_room_for_arrivals,  # noqa: E402
+                        move_lock, wrap_get_data)
 
 __all__ = ["Data", "Plugin", "context", "dask_setup", "register"]
 
@@ -124,16 +125,20 @@ def _unpack(header, memory, offset=0):
 
 
 def _dump(array):
-    """Copies the elements to a frame of page-locked memory. Waits for the work that uses the memory
-    of the array, and not for other work of the context. The frame keeps its memory allocated."""
+    """Copies the elements to a frame of page-locked memory, also from spilled memory. Waits for the
+    work that uses the memory of the array, and not for other work of the context. The frame keeps
+    its memory allocated."""
     header, sent = _pack(array)
     if sent.size == 0:
         return header, []
     process = _get_process()
     frame = process.host_allocator.alloc(sent.nbytes)
     stream = process.stream if sent.context is process.context else sent.context.default_stream
-    with restored(sent.memory, stream):
-        Gpu.Stream.read_array(stream, sent, frame.get_bytes(), 0, None)
+    with move_lock:                     # until the read is submitted; a spill waits for the read
+        if is_spilled(sent.memory):
+            sent.read_strided(None, frame.get_bytes(), 0, None, None)
+        else:
+            Gpu.Stream.read_array(stream, sent, frame.get_bytes(), 0, None)
     stream.record().wait()
     return header, [frame.view()]
 
@@ -147,25 +152,37 @@ def _load(header, frames):
     if header["read-only"]:
         memory = Gpu.Buffer(process.context, frames[0], Gpu.MemoryFlags.READ_ONLY)
     else:
-        memory = process.pool.alloc_buffer(size, process.stream)
+        memory = _alloc(process, size)
         process.stream.write(memory, frames[0], copy=False)
         process.stream.record().wait()
     return _unpack(header, memory)
 
 
+def _alloc(process, size):
+    try:
+        return process.pool.alloc_buffer(size, process.stream)
+    except Gpu.OutOfMemoryError:
+        # A message may be larger than the memory of the device
+        if not make_room_for_arrivals(size):
+            raise
+    return process.pool.alloc_buffer(size, process.stream)
+
+
 def _dump_cuda(array):
     """Returns the memory of the array as a frame with the CUDA Array Interface. Waits for the work
-    that uses it: UCX reads frames without a stream. Other devices send frames of the host."""
+    that uses it: UCX reads frames without a stream. Other devices, and spilled memory, send frames
+    of the host."""
     if array.context.device.backend != "cuda":
         raise NotImplementedError(f"{array.context.device.id} has no addresses of CUDA")
     header, sent = _pack(array)
     if sent.size == 0:
         return header, []
-    is_spilled = isinstance(sent.memory, Gpu.Buffer) and sent.memory.spilled
-    if not sent.flags.c_contiguous or is_spilled:
-        with restored(sent.memory):
+    with move_lock:                     # the frame then is a use of the memory
+        if is_spilled(sent.memory):
+            raise NotImplementedError("the memory is spilled")
+        if not sent.flags.c_contiguous:
             sent = sent.copy(order="C")
-    frame = Gpu.Array.for_memory(sent.memory, sent.nbytes, "uint8", sent.offset)
+        frame = Gpu.Array.for_memory(sent.memory, sent.nbytes, "uint8", sent.offset)
     frame.memory.wait()
     return header, [frame]
 
@@ -180,11 +197,12 @@ def _load_cuda(header, frames):
 
 def _register_family(serialize, deserialize, dump, load):
     serialize.register(Gpu.Array)(dump)
-    deserialize.register(Gpu.Array)(load)
+    deserialize.register(Gpu.Array)(lambda header, frames: add_arrived(load(header, frames)))
     # A buffer travels as an array of its bytes
     serialize.register(Gpu.Buffer)(
         lambda buffer: dump(Gpu.Array.for_memory(buffer, buffer.size, "uint8")))
-    deserialize.register(Gpu.Buffer)(lambda header, frames: load(header, frames).memory)
+    deserialize.register(Gpu.Buffer)(
+        lambda header, frames: add_arrived(load(header, frames).memory))
 
 
 _register_family(dask_serialize, dask_deserialize, _dump, _load)
@@ -229,6 +247,7 @@ class Plugin(distributed.WorkerPlugin):
             target = int(fraction * (process.pool.limit or process.context.device.memory_size))
         if not isinstance(worker.data, Data):
             worker.memory_manager.data = worker.state.data = Data(worker.data)
+            worker.handlers["get_data"] = wrap_get_data(worker.handlers["get_data"])
         worker.data.open(process.pool, parse_bytes(target))
 
     def teardown(self, worker: Any) -> None:
