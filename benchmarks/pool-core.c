@@ -26,12 +26,15 @@
 static gint lag = 0;
 static gint granularity = 2048;
 static gdouble waste = 3;
+static gint n_copies = 0;
 
 static const GOptionEntry options[] = {
   { "lag", 0, 0, G_OPTION_ARG_INT, &lag, "Operations until a use completes", "N" },
   { "granularity", 0, 0, G_OPTION_ARG_INT, &granularity, "Size of chunks; 0 for segments", "KIB" },
   { "waste", 0, 0, G_OPTION_ARG_DOUBLE, &waste,
     "Fragmentation above which memory moves", "PERCENT" },
+  { "copies", 0, 0, G_OPTION_ARG_INT, &n_copies,
+    "Also replay copies, in which each size above 64 KiB grows at random by up to 2 %", "N" },
   { NULL, }
 };
 
@@ -175,41 +178,96 @@ play (GpuPool    *pool,
       _gpu_pool_release (by_id[i], streams[0]);
 }
 
+/* The figures of a replay. */
+typedef struct
+{
+  Played       played;
+  SimStats     made;
+  GpuPoolStats stats;
+} Replayed;
+
+static void
+replay_once (GArray   *ops,
+             Replayed *replayed)
+{
+  Sim *sim = sim_new (80 * GIB, 512, granularity * KIB, FALSE);
+  GpuPool *pool = make_pool (sim, FALSE);
+  SimStream *streams[SIM_MAX_STREAMS];
+
+  for (guint i = 0; i < SIM_MAX_STREAMS; i++)
+    streams[i] = sim_stream_new (sim, lag);
+
+  play (pool, streams, ops, &replayed->played);
+  _gpu_pool_get_stats (pool, &replayed->stats);
+  sim_get_stats (sim, &replayed->made);
+
+  _gpu_pool_free (pool);
+  for (guint i = 0; i < SIM_MAX_STREAMS; i++)
+    sim_stream_unref (streams[i]);
+  sim_free (sim);
+}
+
+static double
+get_ratio (const Replayed *replayed)
+{
+  return (double) replayed->made.peak_bytes / replayed->played.peak_live;
+}
+
+/* Replays copies of the trace, whose sizes differ at random: the result of one trace is partly
+ * chance. */
+static void
+replay_copies (GArray *ops)
+{
+  double sum = 0, largest = 0, time = 0;
+  guint64 state = 88172645463325252;
+
+  for (gint i = 0; i < n_copies; i++)
+    {
+      g_autoptr (GArray) copy = g_array_copy (ops);
+      Replayed replayed;
+
+      for (guint j = 0; j < copy->len; j++)
+        {
+          Op *op = &g_array_index (copy, Op, j);
+
+          if (op->size > 64 * KIB)
+            op->size += get_random (&state) % (op->size / 50 + 1);
+        }
+      replay_once (copy, &replayed);
+      sum += get_ratio (&replayed);
+      largest = MAX (largest, get_ratio (&replayed));
+      time += replayed.made.driver_time;
+    }
+
+  g_print ("  mean of %d copies: %.4f, largest %.4f, model %.0f ns/op\n", n_copies,
+           sum / n_copies, largest, time / n_copies / ops->len);
+}
+
 static gboolean
 replay (const char  *path,
         GError     **error)
 {
   g_autoptr (GArray) ops = read_trace (path, error);
   g_autofree char *name = g_path_get_basename (path);
-  SimStream *streams[SIM_MAX_STREAMS];
-  SimStats made;
-  GpuPoolStats stats;
-  Played played;
-  GpuPool *pool;
-  Sim *sim;
+  Replayed replayed;
+  const SimStats *made = &replayed.made;
 
   if (ops == NULL)
     return FALSE;
 
-  sim = sim_new (80 * GIB, 512, granularity * KIB, FALSE);
-  pool = make_pool (sim, FALSE);
-  for (guint i = 0; i < SIM_MAX_STREAMS; i++)
-    streams[i] = sim_stream_new (sim, lag);
+  replay_once (ops, &replayed);
+  g_print ("%-22s %6.0f %6.0f %7.4f %8" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %6"
+           G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %8" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT
+           " %6" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %5"
+           G_GUINT64_FORMAT "\n",
+           name, (double) replayed.played.nanoseconds / ops->len,
+           (double) made->driver_time / ops->len, get_ratio (&replayed), made->n_allocs,
+           made->n_frees, made->n_maps, made->n_mapped, made->n_unmapped, made->n_unmaps,
+           replayed.stats.n_steals, replayed.stats.n_waits, made->n_fences,
+           replayed.played.n_refused);
 
-  play (pool, streams, ops, &played);
-  _gpu_pool_get_stats (pool, &stats);
-  sim_get_stats (sim, &made);
-  g_print ("%-28s %6.0f %7.3f %9" G_GUINT64_FORMAT " %9" G_GUINT64_FORMAT " %9" G_GUINT64_FORMAT
-           " %9" G_GUINT64_FORMAT " %7" G_GUINT64_FORMAT " %7" G_GUINT64_FORMAT " %7"
-           G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT "\n",
-           name, (double) played.nanoseconds / ops->len,
-           (double) made.peak_bytes / played.peak_live, made.n_allocs, made.n_maps, made.n_mapped,
-           made.n_unmaps, stats.n_steals, stats.n_waits, made.n_fences, played.n_refused);
-
-  _gpu_pool_free (pool);
-  for (guint i = 0; i < SIM_MAX_STREAMS; i++)
-    sim_stream_unref (streams[i]);
-  sim_free (sim);
+  if (n_copies > 0)
+    replay_copies (ops);
 
   return TRUE;
 }
@@ -477,8 +535,9 @@ main (int   argc,
       return 0;
     }
 
-  g_print ("%-28s %6s %7s %9s %9s %9s %9s %7s %7s %7s %6s\n", "trace", "ns/op", "peak", "created",
-           "maps", "mapped", "unmaps", "steals", "waits", "marks", "OOM");
+  g_print ("%-22s %6s %6s %7s %8s %6s %6s %6s %8s %6s %6s %6s %6s %5s\n", "trace", "ns/op",
+           "model", "peak", "created", "freed", "maps", "mapped", "unmapped", "unmaps", "steals",
+           "waits", "marks", "OOM");
   for (gint i = 2; i < argc; i++)
     if (!replay (argv[i], &error))
       {

@@ -26,6 +26,8 @@ typedef struct
   guint64 n_mapped_twice;           /* the same, while they were mapped at another place, too */
   guint64 n_fences, n_orders, n_waits, n_asked;
   guint64 n_rooms;
+  guint64 n_unmapped;               /* total number of chunks that were unmapped */
+  guint64 driver_time;              /* of calls for chunks, in ns: a model, see sim_estimate() */
 } SimStats;
 
 /* If @granularity is 0, the owner allocates segments; otherwise it allocates chunks of this

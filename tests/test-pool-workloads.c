@@ -630,6 +630,7 @@ run_workload (guint number,
   double limit = get_limit (family, seed, lag);
   Run run = { .random = g_rand_new_with_seed (number), .n_streams = 1 };
   GpuPoolStats stats;
+  SimStats made;
   double ratio;
 
   run.sim = sim_new (CAPACITY, UNIT, GRANULARITY, FALSE);
@@ -644,9 +645,12 @@ run_workload (guint number,
   give_all (&run, run.tensors);
   _gpu_pool_get_stats (run.pool, &stats);
   ratio = (double) stats.peak_managed_bytes / run.peak;
+  sim_get_stats (run.sim, &made);
   g_test_message ("seed %u: %" G_GUINT64_FORMAT " bytes managed, %.4f of the peak of %"
-                  G_GSIZE_FORMAT " live bytes; %" G_GUINT64_FORMAT " allocations",
-                  seed, stats.peak_managed_bytes, ratio, run.peak, stats.n_allocs);
+                  G_GSIZE_FORMAT " live bytes; %" G_GUINT64_FORMAT " allocations, each with %.0f ns"
+                  " of driver calls by the model",
+                  seed, stats.peak_managed_bytes, ratio, run.peak, stats.n_allocs,
+                  (double) made.driver_time / stats.n_allocs);
   g_assert_cmpuint (run.peak, >=, 256 * MIB);
   if (ratio > limit)
     g_test_fail_printf ("%s, seed %u: the pool managed %.4f of the peak of %" G_GSIZE_FORMAT
