@@ -44,24 +44,16 @@
  * All functions may be called from any thread.
  */
 
-/* Always asks the driver: a stream whose handle the program has never had joins a capture when it
- * waits for an event of a capturing stream. */
 gboolean
 _gpu_timeline_is_capturing (GpuTimeline *timeline)
 {
-  const GpuStreamOps *ops = timeline->context->backend->stream;
-  guint64 id = 0;
-  guint64 capture = 0;
-
-  if (ops->get_state == NULL)
-    return FALSE;
+  gboolean capturing;
 
   _gpu_timeline_lock (timeline);
-  if (timeline->stream != NULL && !timeline->is_ended)
-    ops->get_state (timeline->stream, &id, &capture);
+  capturing = _gpu_timeline_is_capturing_locked (timeline);
   _gpu_timeline_unlock (timeline);
 
-  return capture != 0;
+  return capturing;
 }
 
 gboolean

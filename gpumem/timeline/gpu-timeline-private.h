@@ -469,6 +469,10 @@ void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
 void            _gpu_timeline_add_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuNativeEvent    *event);
+/* Returns whether the stream is being captured into a graph. Always asks the driver: a stream whose
+ * handle the program has never had joins a capture when it waits for an event of a capturing
+ * stream. */
+gboolean        _gpu_timeline_is_capturing_locked (GpuTimeline   *timeline);
 GpuFence       *_gpu_timeline_get_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GError           **error);

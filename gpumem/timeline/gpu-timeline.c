@@ -426,6 +426,19 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
 }
 
 gboolean
+_gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  guint64 id = 0;
+  guint64 capture = 0;
+
+  if (ops->get_state != NULL && timeline->stream != NULL && !timeline->is_ended)
+    ops->get_state (timeline->stream, &id, &capture);
+
+  return capture != 0;
+}
+
+gboolean
 _gpu_timeline_barrier_locked (GpuTimeline  *timeline,
                               GError      **error)
 {
