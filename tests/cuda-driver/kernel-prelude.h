@@ -399,6 +399,8 @@ extern "C" void *memset (void *, int, size_t) noexcept;
 static inline long long clock64 () { return __builtin_ia32_rdtsc (); }
 static inline long long clock () { return clock64 (); }
 template <class T> static inline T __ldg (const T *place) { return *place; }
+template <class T> static inline T __ldcs (const T *place) { return *place; }
+template <class T> static inline void __stcs (T *place, T value) { *place = value; }
 
 /* --- textures and surfaces -------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include "nvrtc.h"
 
 /* Increase this number when a change makes the same source compile to a different image. */
-#define CACHE_VERSION "3"
+#define CACHE_VERSION "4"
 
 /* CUBIN, PTX, log, lowered names by expression */
 #define TYPE "(mayssa{ss})"

@@ -21,7 +21,7 @@ __asm__ (".pushsection .rodata\n"
 static const char *const common_flags[] = {
   "-x", "c++", "-w", "-O1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-gnu-unique",
   "-fno-math-errno", "-fno-strict-aliasing", "-fwrapv", "-fno-threadsafe-statics",
-  "-fno-stack-protector", NULL,
+  "-fno-stack-protector", "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", NULL,
 };
 
 /* Macros for CUDA's keywords, for the compiler only. The preprocessor must not expand the keywords,
