@@ -127,6 +127,189 @@ kernel_permuted (TestFixture *fixture)
     g_assert_cmpuint (count_live ("kernel-core"), >, before);
 }
 
+/* Copies a view with the axes @axes of the array @from, each with a step, to a contiguous array. */
+static void
+check_turned (TestFixture   *fixture,
+              GpuDType      *dtype,
+              const gssize  *shape,
+              guint          n_dims,
+              const guint   *axes,
+              const gssize  *steps)
+{
+  g_auto (TestArray) to = { NULL };
+  g_auto (TestArray) from = { NULL };
+  g_autoptr (GpuArray) whole = NULL;
+  g_autoptr (GpuArray) view = NULL;
+  g_autoptr (GError) error = NULL;
+
+  test_array_init (&from, fixture, dtype, shape, n_dims, GPU_ARRAY_ORDER_C);
+  whole = g_steal_pointer (&from.array);
+  view = g_object_ref (whole);
+
+  for (guint i = 0; i < n_dims; i++)
+    {
+      g_autoptr (GpuArray) longer = g_steal_pointer (&view);
+      const gboolean backwards = steps[i] < 0;
+
+      view = gpu_array_slice (longer, i, backwards ? G_MAXSSIZE : 0,
+                              backwards ? G_MINSSIZE : G_MAXSSIZE, steps[i], &error);
+      g_assert_no_error (error);
+    }
+
+  from.array = gpu_array_transpose (view, axes, n_dims, &error);
+  g_assert_no_error (error);
+  test_array_init (&to, fixture, dtype, gpu_array_get_shape (from.array, NULL), n_dims,
+                   GPU_ARRAY_ORDER_C);
+  check_copy (fixture, &to, &from);
+}
+
+/* Transposes matrices of several tiles, with elements of every size. The sides are multiples of a
+ * tile, multiples of a word of 4 bytes, and neither. On a GPU, the library copies by a kernel with
+ * tiles. */
+static void
+kernel_tiles (TestFixture *fixture)
+{
+  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
+                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128 };
+  const gssize shapes[][2] = {
+    { 128, 128 }, { 256, 128 }, { 132, 260 }, { 260, 68 }, { 64, 132 }, { 130, 134 }, { 129, 131 },
+    { 16, 200 }, { 200, 16 }, { 15, 200 }, { 200, 15 }, { 18, 17 }, { 20, 24 }
+  };
+  const guint axes[] = { 1, 0 };
+  const gssize steps[][2] = { { 1, 1 }, { 1, 2 }, { 2, 1 }, { -1, 1 }, { 1, -1 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (dtypes); i++)
+    for (guint k = 0; k < G_N_ELEMENTS (shapes); k++)
+      check_turned (fixture, dtypes[i], shapes[k], 2, axes, steps[(i + k) % 2 == 0 ? 0 : k % 5]);
+}
+
+/* The same with more dimensions: each order of the axes, so that each axis is the one of the source
+ * or the one of the destination, or none of the two. */
+static void
+kernel_tiles_of_many (TestFixture *fixture)
+{
+  static const guint orders[][4] = {
+    { 3, 2, 1, 0 }, { 0, 1, 3, 2 }, { 3, 0, 1, 2 }, { 1, 3, 0, 2 }, { 2, 3, 0, 1 }, { 3, 1, 2, 0 },
+    { 1, 0, 2, 3 }, { 2, 1, 0, 3 }
+  };
+  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
+                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128 };
+  const gssize steps[] = { 1, 1, 1, 1 };
+  const gssize other_steps[] = { -1, 2, 1, -2 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (orders); i++)
+    for (guint k = 0; k < G_N_ELEMENTS (dtypes); k++)
+      {
+        const gssize shape[] = { 16 + 4 * g_test_rand_int_range (0, 4), 3,
+                                 g_test_rand_int_range (2, 5), 4 * g_test_rand_int_range (4, 40) };
+        const gssize odd[] = { 17, 3, 2, g_test_rand_int_range (16, 140) };
+
+        check_turned (fixture, dtypes[k], shape, 4, orders[i], steps);
+        check_turned (fixture, dtypes[k], odd, 4, orders[i], i % 2 == 0 ? steps : other_steps);
+      }
+}
+
+/* Transposes bytes and shorts. The rows are 140 and 148 elements apart, so that they can be copied
+ * in words of 4 bytes. But the first element is not always at a multiple of 4 bytes, and the rows
+ * may end within a word, in the source or in the destination. */
+static void
+kernel_shifted_words (TestFixture *fixture)
+{
+  const gssize shapes[][2] = { { 140, 148 }, { 139, 148 }, { 140, 145 }, { 137, 146 } };
+  const gsize total = 50000;
+  g_autoptr (GBytes) content = test_random_bytes (total);
+  g_autoptr (GpuBuffer) to_memory = test_buffer_from (fixture, content);
+  g_autoptr (GpuBuffer) from_memory = test_buffer_from (fixture, content);
+
+  for (guint i = 0; i < 2 * 4 * 5 * 5; i++)
+    {
+      const gssize size = 1 + i % 2;
+      GpuDType *dtype = size == 1 ? GPU_DTYPE_UINT8 : GPU_DTYPE_UINT16;
+      const gssize to_strides[] = { 148 * size, size };
+      const gssize from_strides[] = { size, 140 * size };
+      const gssize *shape = shapes[i / 2 % 4];
+      const gsize to_offset = i / 8 % 5 * (gsize) size;
+      const gsize from_offset = i / 40 * (gsize) size;
+      g_autoptr (GError) error = NULL;
+      g_auto (TestArray) to = { .size = total };
+      g_auto (TestArray) from = { .size = total };
+
+      to.memory = g_memdup2 (g_bytes_get_data (content, NULL), total);
+      from.memory = g_memdup2 (to.memory, total);
+      test_assert_ok (gpu_buffer_write_bytes (to_memory, NULL, 0, content, NULL, &error), error);
+      to.array = gpu_array_new_for_memory (GPU_MEMORY (to_memory), to_offset, dtype, shape, 2,
+                                           to_strides, 2, &error);
+      g_assert_no_error (error);
+      from.array = gpu_array_new_for_memory (GPU_MEMORY (from_memory), from_offset, dtype, shape, 2,
+                                             from_strides, 2, &error);
+      g_assert_no_error (error);
+      check_copy (fixture, &to, &from);
+    }
+}
+
+/* Copies columns and short rows of a matrix, with units of every size, in more than one group of
+ * work-items and with a rest. */
+static void
+kernel_columns (TestFixture *fixture)
+{
+  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
+                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128 };
+  const guint axes[] = { 0, 1, 2 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (dtypes); i++)
+    for (gssize step = 2; step <= 8; step += 3)
+      {
+        const gssize shape[] = { 83, 97, 3 };
+        const gssize even_shape[] = { 64, 128, 2 };
+        const gssize steps[] = { 1, step, 1 };
+        const gssize other_steps[] = { step, 1, 2 };
+
+        check_turned (fixture, dtypes[i], shape, 3, axes, steps);
+        check_turned (fixture, dtypes[i], even_shape, 3, axes, steps);
+        check_turned (fixture, dtypes[i], shape, 3, axes, other_steps);
+      }
+}
+
+/* Copies elements that are so far apart that the memory is larger than the cache of a GPU. */
+static void
+kernel_large (TestFixture *fixture)
+{
+  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
+                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128 };
+  const gssize shape[] = { 4111, 3 };
+  const gsize size = (gsize) 66 << 20;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) memory = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, size,
+                                                 &error);
+
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (dtypes); i++)
+    {
+      GpuDType *dtype = dtypes[i / 2];
+      const gssize strides[] = { (gssize) size / shape[0] / 32 * 32, 32 };
+      g_autoptr (GpuArray) sparse = gpu_array_new_for_memory (GPU_MEMORY (memory), 0, dtype, shape,
+                                                              2, strides, 2, &error);
+      g_autoptr (GpuArray) packed = NULL;
+      g_autoptr (GBytes) content = NULL;
+      g_autoptr (GBytes) got = NULL;
+      GpuArray *to;
+
+      g_assert_no_error (error);
+      packed = gpu_array_new (fixture->context, dtype, shape, 2, &error);
+      g_assert_no_error (error);
+      to = i % 2 == 0 ? packed : sparse;
+      content = test_random_bytes (gpu_array_get_size (packed));
+      test_assert_ok (gpu_array_write_bytes (i % 2 == 0 ? sparse : packed, fixture->stream,
+                                             GPU_ARRAY_ORDER_C, content, NULL, &error), error);
+      test_assert_ok (gpu_stream_copy_array (fixture->stream, to, i % 2 == 0 ? sparse : packed,
+                                             &error), error);
+      got = gpu_array_read_bytes (to, fixture->stream, GPU_ARRAY_ORDER_C, NULL, &error);
+      g_assert_no_error (error);
+      test_assert_bytes (got, content);
+    }
+}
+
 /* Copies arrays with more dimensions than a grid. No two of these dimensions can be merged. */
 static void
 kernel_many_dimensions (TestFixture *fixture)
@@ -351,6 +534,11 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("permuted", kernel_permuted);
+  test_add ("tiles", kernel_tiles);
+  test_add ("tiles-of-many-dimensions", kernel_tiles_of_many);
+  test_add ("shifted-words", kernel_shifted_words);
+  test_add ("columns", kernel_columns);
+  test_add ("large", kernel_large);
   test_add ("many-dimensions", kernel_many_dimensions);
   test_add ("unaligned", kernel_unaligned);
   test_add ("narrow-rows", kernel_narrow_rows);

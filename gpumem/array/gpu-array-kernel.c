@@ -24,76 +24,46 @@
  * do. */
 #define FEW_BYTES 256
 
-/* The number of work-items of a launch is a multiple of this number, even if fewer units remain. */
-#define GROUP 256
+/* The kernels for all devices copy units of 1, 2, 4 and 8 bytes. */
+#define N_UNITS   4
+#define N_KERNELS 12
 
-/* A unit is the number of bytes that a work-item copies: 1, 2, 4 or 8. */
-#define N_UNITS 4
-#define MAX_UNIT 8
-
-/* Written in the portable dialect of GpuProgram. Walk has the layout of GpuArrayWalk. Copies of few
- * units use kernels with 32-bit indices, because 64-bit divisions take many times longer on
- * GPUs. */
-static const char source[] =
-  "typedef struct\n"
-  "{\n"
-  "  ulong n_units;\n"
-  "  ulong counts[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
-  "  long to_steps[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
-  "  long from_steps[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
-  "  long to;\n"
-  "  long from;\n"
-  "  ulong n_axes;\n"
-  "} Walk;\n"
-  "#define COPY(name, type, number) \\\n"
-  "__kernel void \\\n"
-  "name (__global type *to, __global const type *from, Walk walk) \\\n"
-  "{ \\\n"
-  "  number left = (number) get_global_id (0); \\\n"
-  "  if (left < (number) walk.n_units) \\\n"
-  "    { \\\n"
-  "      long at = walk.to, origin = walk.from; \\\n"
-  "      for (uint i = 0; i < (uint) walk.n_axes; i++) \\\n"
-  "        { \\\n"
-  "          number rest = left / (number) walk.counts[i]; \\\n"
-  "          long index = (long) (left - rest * (number) walk.counts[i]); \\\n"
-  "          at += index * walk.to_steps[i]; \\\n"
-  "          origin += index * walk.from_steps[i]; \\\n"
-  "          left = rest; \\\n"
-  "        } \\\n"
-  "      to[at] = from[origin]; \\\n"
-  "    } \\\n"
-  "}\n"
-  "COPY (gpumem_copy_1, uchar, uint)\n"
-  "COPY (gpumem_copy_2, ushort, uint)\n"
-  "COPY (gpumem_copy_4, uint, uint)\n"
-  "COPY (gpumem_copy_8, ulong, uint)\n"
-  "COPY (gpumem_copy_many_1, uchar, ulong)\n"
-  "COPY (gpumem_copy_many_2, ushort, ulong)\n"
-  "COPY (gpumem_copy_many_4, uint, ulong)\n"
-  "COPY (gpumem_copy_many_8, ulong, ulong)\n";
-
-/* The kernels with 32-bit indices, and then those with 64-bit indices. */
-static const char *const names[2 * N_UNITS] =
+/* The kernels for all devices: those with 32-bit indices, and then those with 64-bit indices. */
+static const char *const names[N_KERNELS] =
 {
   "gpumem_copy_1", "gpumem_copy_2", "gpumem_copy_4", "gpumem_copy_8",
-  "gpumem_copy_many_1", "gpumem_copy_many_2", "gpumem_copy_many_4", "gpumem_copy_many_8"
+  "gpumem_copy_many_1", "gpumem_copy_many_2", "gpumem_copy_many_4", "gpumem_copy_many_8", NULL
+};
+
+static const char *const gpu_names[N_KERNELS] =
+{
+  "gpumem_rows_1", "gpumem_rows_2", "gpumem_rows_4", "gpumem_rows_8", "gpumem_rows_16",
+  "gpumem_tiles_1", "gpumem_tiles_2", "gpumem_tiles_4", "gpumem_tiles_8", "gpumem_tiles_16",
+  "gpumem_words_1", "gpumem_words_2"
 };
 
 typedef struct
 {
-  GMutex         lock;              /* guards the members below */
-  gboolean       is_built;          /* also TRUE if a build failed, except for lack of memory */
-  GpuKernelCore *cores[2 * N_UNITS]; /* all NULL if the build failed */
+  const char        *source;
+  const char *const *names;
+  gboolean           is_built;      /* also TRUE if a build failed, except for lack of memory */
+  GpuKernelCore     *cores[N_KERNELS]; /* all NULL if the build failed */
+} Program;
+
+typedef struct
+{
+  GMutex  lock;                     /* guards the members below */
+  Program program;
+  Program gpu_program;
 } GpuArrayKernels;
 
 /* --- kernels ---------------------------------------------------------------- */
 
 static void
-forget_cores (GpuArrayKernels *kernels)
+forget_cores (Program *program)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    g_clear_pointer (&kernels->cores[i], _gpu_kernel_core_unref);
+  for (guint i = 0; i < N_KERNELS; i++)
+    g_clear_pointer (&program->cores[i], _gpu_kernel_core_unref);
 }
 
 static void
@@ -101,7 +71,8 @@ kernels_free (gpointer data)
 {
   GpuArrayKernels *kernels = data;
 
-  forget_cores (kernels);
+  forget_cores (&kernels->program);
+  forget_cores (&kernels->gpu_program);
   g_mutex_clear (&kernels->lock);
   g_free (kernels);
 }
@@ -118,6 +89,8 @@ get_kernels (GpuContext *context)
 
   kernels = g_new0 (GpuArrayKernels, 1);
   g_mutex_init (&kernels->lock);
+  kernels->program = (Program) { .source = _gpu_array_kernel_source, .names = names };
+  kernels->gpu_program = (Program) { .source = _gpu_array_gpu_kernel_source, .names = gpu_names };
 
   if (g_object_replace_qdata (G_OBJECT (context), quark, NULL, kernels, kernels_free, NULL))
     return kernels;
@@ -128,121 +101,91 @@ get_kernels (GpuContext *context)
   return g_object_get_qdata (G_OBJECT (context), quark);
 }
 
+/* Returns FALSE with an error if a group of the kernel may not have as many work-items as the
+ * kernels for GPUs need. OpenCL reports that limit. */
 static gboolean
-build (GpuArrayKernels   *kernels,
+check_group (GpuKernelCore  *core,
+             GError        **error)
+{
+  g_auto (GVariantDict) attributes = G_VARIANT_DICT_INIT (NULL);
+  guint64 size;
+
+  if (!core->context->backend->kernel->get_attributes (core->context, core->kernel, &attributes,
+                                                       error))
+    return FALSE;
+
+  if (!g_variant_dict_lookup (&attributes, "work-group-size", "t", &size)
+      || size >= GPU_ARRAY_KERNEL_GROUP)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "a work-group has at most %" G_GUINT64_FORMAT " work-items, but %d are needed", size,
+               GPU_ARRAY_KERNEL_GROUP);
+
+  return FALSE;
+}
+
+static gboolean
+build (Program           *program,
        GpuNativeContext  *context,
        GError           **error)
 {
-  const GpuProgramInputs inputs = { .source = source, .options = "" };
+  const GpuProgramInputs inputs = { .source = program->source, .options = "" };
   gboolean from_cache;
-  g_autoptr (GpuProgramCore) program = _gpu_program_core_build (context, &inputs, &from_cache,
-                                                                error);
+  g_autoptr (GpuProgramCore) core = _gpu_program_core_build (context, &inputs, &from_cache, error);
 
-  if (program == NULL)
+  if (core == NULL)
     return FALSE;
 
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+  for (guint i = 0; i < N_KERNELS && program->names[i] != NULL; i++)
     {
-      kernels->cores[i] = _gpu_kernel_core_new (program, names[i], error);
+      program->cores[i] = _gpu_kernel_core_new (core, program->names[i], error);
 
-      if (kernels->cores[i] == NULL)
+      if (program->cores[i] == NULL
+          || (program->names == gpu_names && !check_group (program->cores[i], error)))
         return FALSE;
     }
 
   return TRUE;
 }
 
-/* Returns NULL if the kernels could not be built. The caller then submits a command for each
- * region. These commands report the error if the device is lost. */
+/* Returns the index of the copy's kernel in its program. */
+static guint
+get_index (const GpuArrayKernelCopy *copy)
+{
+  const guint index = (guint) g_bit_nth_lsf (copy->unit, -1);
+
+  if (copy->for_gpu)
+    return index + copy->kind * GPU_ARRAY_KERNEL_N_UNITS;
+
+  return index + (copy->n_items > G_MAXUINT32 ? N_UNITS : 0);
+}
+
+/* Returns NULL if the kernels could not be built. */
 static GpuKernelCore *
 get_core (GpuArrayKernels          *kernels,
           GpuNativeContext         *context,
           const GpuArrayKernelCopy *copy)
 {
-  gboolean is_many = copy->walk.n_units > G_MAXUINT32 - GROUP;
+  Program *program = copy->for_gpu ? &kernels->gpu_program : &kernels->program;
   g_autoptr (GError) error = NULL;
   GpuKernelCore *core;
 
   g_mutex_lock (&kernels->lock);
 
-  if (!kernels->is_built && !build (kernels, context, &error))
+  if (!program->is_built && !build (program, context, &error))
     {
-      forget_cores (kernels);
+      forget_cores (program);
       _gpu_debug_print (GPU_DEBUG_BUILD, "no kernels for copies of arrays: %s", error->message);
     }
 
   /* After lack of memory, let the next copy try again: memory may have been freed by then. */
-  kernels->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+  program->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
                       && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
-  core = kernels->cores[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
+  core = program->cores[get_index (copy)];
   g_mutex_unlock (&kernels->lock);
 
   return core;
-}
-
-/* --- walks ------------------------------------------------------------------ */
-
-static gboolean
-add_axis (GpuArrayWalk *walk,
-          gsize         count,
-          gint64        to_step,
-          gint64        from_step)
-{
-  guint n = (guint) walk->n_axes;
-
-  if (count == 1)
-    return TRUE;
-
-  if (n == GPU_ARRAY_WALK_MAX_AXES)
-    return FALSE;
-
-  walk->counts[n] = count;
-  walk->to_steps[n] = to_step;
-  walk->from_steps[n] = from_step;
-  walk->n_units *= count;
-  walk->n_axes++;
-
-  return TRUE;
-}
-
-/* Returns the size in bytes of the items that the kernel copies: the largest power of two up to
- * MAX_UNIT that divides the width of a row and all addresses, offsets and strides. */
-static gsize
-get_unit (const GpuArrayPlan *plan,
-          guint64             addresses)
-{
-  const GpuArrayPlanSide *to = &plan->to;
-  const GpuArrayPlanSide *from = &plan->from;
-  guint64 bits = MAX_UNIT | addresses | plan->extent.width | to->offset | to->row_pitch
-                 | to->slice_pitch | from->offset | from->row_pitch | from->slice_pitch;
-
-  for (guint i = 0; i < plan->n_loops; i++)
-    bits |= (guint64) plan->to_steps[i] | (guint64) plan->from_steps[i];
-
-  return bits & -bits;
-}
-
-static void
-set_walk (GpuArrayKernelCopy *copy,
-          gint64              unit)
-{
-  const GpuArrayPlan *plan = &copy->plan;
-  GpuArrayWalk *walk = &copy->walk;
-  guint n = 0;
-
-  *walk = (GpuArrayWalk) { .n_units = 1 };
-  add_axis (walk, plan->extent.width / (gsize) unit, 1, 1);
-  add_axis (walk, plan->extent.height, (gint64) plan->to.row_pitch / unit,
-            (gint64) plan->from.row_pitch / unit);
-  add_axis (walk, plan->extent.depth, (gint64) plan->to.slice_pitch / unit,
-            (gint64) plan->from.slice_pitch / unit);
-
-  while (n < plan->n_loops
-         && add_axis (walk, plan->counts[n], plan->to_steps[n] / unit,
-                      plan->from_steps[n] / unit))
-    n++;
-
-  _gpu_array_plan_drop_loops (&copy->plan, n);
 }
 
 /* --- copies ----------------------------------------------------------------- */
@@ -277,6 +220,12 @@ check_memory (GpuMemory              *memory,
   return usable;
 }
 
+static gboolean
+is_cpu (const GpuNativeDevice *device)
+{
+  return device->type == GPU_DEVICE_TYPE_HOST || device->type == GPU_DEVICE_TYPE_CPU;
+}
+
 /* Returns whether a kernel is faster than one command for each region. */
 static gboolean
 suits (const GpuArrayPlan    *plan,
@@ -285,7 +234,7 @@ suits (const GpuArrayPlan    *plan,
   const gsize width = plan->extent.width;
   const gsize n_rows = plan->extent.height * plan->extent.depth;
 
-  if (device->type == GPU_DEVICE_TYPE_HOST || device->type == GPU_DEVICE_TYPE_CPU)
+  if (is_cpu (device))
     return plan->n_regions > FEW_REGIONS && width * n_rows <= FEW_BYTES;
 
   return (width < NARROW_ROW && n_rows > FEW_ROWS)
@@ -300,6 +249,9 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
                            const GpuArrayPlan *plan)
 {
   GpuNativeContext *context = timeline->context;
+  const gsize size = _gpu_array_get_access (to, TRUE).size
+                     + _gpu_array_get_access (from, FALSE).size;
+  GpuArrayKernels *kernels;
   guint64 addresses = 0;
 
   if (!suits (plan, timeline->device)
@@ -307,12 +259,20 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
       || !check_memory (from->memory, context, GPU_MEMORY_FLAGS_WRITE_ONLY, &addresses))
     return FALSE;
 
-  copy->plan = *plan;
-  copy->unit = get_unit (plan, addresses);
-  set_walk (copy, (gint64) copy->unit);
+  kernels = get_kernels (to->context);
+  copy->core = NULL;
 
-  copy->core = get_core (get_kernels (to->context), context, copy);
+  if (!is_cpu (timeline->device) && _gpu_array_gpu_walk_init (copy, plan, addresses, size))
+    copy->core = get_core (kernels, context, copy);
 
+  if (copy->core == NULL)
+    {
+      _gpu_array_walk_init (copy, plan, addresses);
+      copy->core = get_core (kernels, context, copy);
+    }
+
+  /* Without a kernel, the caller submits a command for each region. These commands report the error
+   * if the device is lost. */
   return copy->core != NULL;
 }
 
@@ -332,21 +292,39 @@ launch (const GpuArrayPlan  *plan G_GNUC_UNUSED,
         GError             **error)
 {
   const Run *run = data;
-  const gint64 unit = (gint64) run->copy->unit;
-  GpuArrayWalk walk = run->copy->walk;
+  const GpuArrayKernelCopy *copy = run->copy;
+  const gint64 unit = (gint64) copy->unit;
+  GpuArrayWalk walk;
+  GpuArrayGpuWalk gpu_walk;
   GpuAccess accesses[] = { run->accesses[0], run->accesses[1] };
   GpuMemory *memories[] = { accesses[0].memory, accesses[1].memory, NULL };
-  const GpuExtent grid = { ((gsize) walk.n_units + GROUP - 1) / GROUP * GROUP, 1, 1 };
+  const GpuExtent grid = { copy->n_items, 1, 1 };
+  const GpuExtent block = { copy->group, 1, 1 };
   GpuArgumentValue values[] = {
     { .kind = GPU_ARGUMENT_KIND_MEMORY },
     { .kind = GPU_ARGUMENT_KIND_MEMORY },
-    { .kind = GPU_ARGUMENT_KIND_VALUE, .data = &walk, .size = sizeof walk }
+    { .kind = GPU_ARGUMENT_KIND_VALUE }
   };
-  const GpuLaunch launch = { .core = run->copy->core, .grid = &grid, .n_arguments = 3,
-                             .values = values, .memories = memories, .n_accesses = 2 };
+  GpuLaunch launch = { .core = copy->core, .grid = &grid, .n_arguments = 3, .values = values,
+                       .memories = memories, .n_accesses = 2 };
 
-  walk.to = (gint64) to / unit;
-  walk.from = (gint64) from / unit;
+  if (copy->for_gpu)
+    {
+      gpu_walk = copy->gpu_walk;
+      gpu_walk.to = (gint64) to / unit;
+      gpu_walk.from = (gint64) from / unit;
+      values[2].data = &gpu_walk;
+      values[2].size = sizeof gpu_walk;
+      launch.block = &block;
+    }
+  else
+    {
+      walk = copy->walk;
+      walk.to = (gint64) to / unit;
+      walk.from = (gint64) from / unit;
+      values[2].data = &walk;
+      values[2].size = sizeof walk;
+    }
 
   return _gpu_launch_submit (run->timeline, &launch, accesses, run->function, error);
 }
