@@ -270,6 +270,17 @@ kernel_columns (TestFixture *fixture)
       }
 }
 
+/* Copies 18 regions of 2 MiB each, which on a GPU are one launch. */
+static void
+kernel_long_rows (TestFixture *fixture)
+{
+  const gssize shape[] = { 2, 18, 65536 };
+  const guint axes[] = { 1, 0, 2 };
+  const gssize steps[] = { 1, 1, 1 };
+
+  check_turned (fixture, GPU_DTYPE_COMPLEX128, shape, 3, axes, steps);
+}
+
 /* Copies elements that are so far apart that the memory is larger than the cache of a GPU. */
 static void
 kernel_large (TestFixture *fixture)
@@ -538,6 +549,7 @@ main (int    argc,
   test_add ("tiles-of-many-dimensions", kernel_tiles_of_many);
   test_add ("shifted-words", kernel_shifted_words);
   test_add ("columns", kernel_columns);
+  test_add ("long-rows", kernel_long_rows);
   test_add ("large", kernel_large);
   test_add ("many-dimensions", kernel_many_dimensions);
   test_add ("unaligned", kernel_unaligned);

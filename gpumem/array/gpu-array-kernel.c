@@ -11,9 +11,9 @@
  * little more time than a launch. */
 #define FEW_REGIONS 16
 
-/* Drivers copy regions of at least this many bytes faster than a kernel does, even if each region
- * is a command. */
-#define LARGE_REGION (1 << 20)
+/* From about this many bytes on, a command for each region costs little, because the time of a copy
+ * exceeds that of starting it. */
+#define LARGE_REGION (4 << 20)
 
 /* A driver needs as much time for a row of fewer than NARROW_ROW bytes as for a row of NARROW_ROW
  * bytes. In the time of the shortest kernel, a driver copies about FEW_ROWS such rows. */
