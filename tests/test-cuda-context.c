@@ -504,6 +504,45 @@ contexts_no_extra_calls (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 7, 64);
 }
 
+/* A thread that waits with a timeout polls, as one without a timeout does. It does not wait for
+ * another thread that the driver has to wake. */
+static void
+contexts_timed_wait_polls (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  const guint8 value = 9;
+  guint64 before;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
+    {
+      g_test_skip ("the driver counts no calls");
+      return;
+    }
+
+  buffer = test_buffer_filled (fixture, 64, 7);
+  test_synchronize (fixture->stream);
+  before = GPUMEM_CUDA_DRIVER (get_count) ("cuEventSynchronize");
+
+  for (guint i = 0; i < 10; i++)
+    {
+      g_autoptr (GpuEvent) last = g_steal_pointer (&event);
+
+      test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 64, &value, 1,
+                                       &error), error);
+      event = gpu_stream_record (fixture->stream, GPU_EVENT_FLAGS_NONE, &error);
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_event_poll (event, 10 * G_USEC_PER_SEC, NULL, &error), ==,
+                       GPU_EVENT_STATUS_COMPLETE);
+      g_assert_no_error (error);
+    }
+
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuEventSynchronize"), ==, before);
+}
+
 /* --- operations under any current context ------------------------------------------- */
 
 typedef struct
@@ -782,6 +821,7 @@ main (int argc, char **argv)
   test_add ("peers-of-shareable-memory", contexts_peers_of_shareable_memory);
   test_add ("peers-refused", contexts_peers_refused);
   test_add ("no-extra-calls", contexts_no_extra_calls);
+  test_add ("timed-wait-polls", contexts_timed_wait_polls);
   test_add ("other-current-contexts", contexts_other_current_contexts);
   test_add ("requires-current-context", contexts_requires_current_context);
   test_add ("after-failure", contexts_after_failure);

@@ -50,6 +50,11 @@ typedef struct
   gboolean         (*wait)               (GpuNativeEvent     *event,
                                           gboolean            urgent,
                                           GError            **error);
+  /* a thread of the program; NULL: the driver cannot wake a thread late. Polls until the event
+   * completes or fails, but at most until @deadline, and for as long as the flags of the context
+   * allow. Returns FALSE if the event is pending. */
+  gboolean         (*poll)               (GpuNativeEvent     *event,
+                                          gint64              deadline);
   /* any thread; may be NULL. Gets a time in nanoseconds of a clock of the device. The event has
    * completed. */
   gboolean         (*get_profiling_time) (GpuNativeEvent     *event,

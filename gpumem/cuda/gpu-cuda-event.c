@@ -82,7 +82,7 @@ event_wait (GpuNativeEvent  *native,
     return FALSE;
 
   if (urgent)
-    code = _gpu_cuda_poll (event->context, event->event, NULL);
+    code = _gpu_cuda_poll (event->context, event->event, NULL, G_MAXINT64);
 
   /* Also wait after a failed query, because the caller may then free memory that the work uses. */
   if (code != CUDA_SUCCESS)
@@ -94,6 +94,23 @@ event_wait (GpuNativeEvent  *native,
   _gpu_cuda_leave (entered);
 
   return _gpu_cuda_check (code, function, error);
+}
+
+static gboolean
+event_poll (GpuNativeEvent *native,
+            gint64          deadline)
+{
+  GpuCudaEvent *event = (GpuCudaEvent *) native;
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter_again (event->context, &entered, NULL))
+    return FALSE;
+
+  code = _gpu_cuda_poll (event->context, event->event, NULL, deadline);
+  _gpu_cuda_leave (entered);
+
+  return code != CUDA_ERROR_NOT_READY;
 }
 
 static gboolean
@@ -337,6 +354,7 @@ const GpuEventOps _gpu_cuda_event_ops =
   .get_handle         = event_get_handle,
   .query              = event_query,
   .wait               = event_wait,
+  .poll               = event_poll,
   .get_profiling_time = event_get_profiling_time,
   .get_elapsed        = event_get_elapsed,
   .get_duration       = event_get_duration,

@@ -336,7 +336,7 @@ finish_entered (GpuCudaContext  *context,
                 GpuCudaStream   *stream,
                 GError         **error)
 {
-  CUresult code = _gpu_cuda_poll (context, stream->last, stream->stream);
+  CUresult code = _gpu_cuda_poll (context, stream->last, stream->stream, G_MAXINT64);
 
   if (code == CUDA_SUCCESS)
     return TRUE;

@@ -360,6 +360,26 @@ wait_for_latch (GpuTimeline   *timeline,
   return _gpu_latch_wait (latch, deadline, cancellable, error);
 }
 
+/* Returns TRUE if a wait for the work ends at once. The worker thread that wakes other waiting
+ * threads sleeps in the driver, which may take 0.5 ms to wake it. */
+static gboolean
+poll_fence (GpuTimeline *timeline,
+            guint64      seq,
+            gint64       deadline)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+  g_autoptr (GpuFence) fence = NULL;
+  g_auto (GpuMark) mark = { NULL, };
+
+  if (ops->poll == NULL || !_gpu_backend_check_process (NULL)
+      || !_gpu_timeline_get_fence (timeline, seq, &fence, NULL))
+    return FALSE;
+
+  mark = mark_wait (timeline);
+
+  return fence == NULL || ops->poll (fence->event, deadline);
+}
+
 gboolean
 _gpu_timeline_wait_until (GpuTimeline   *timeline,
                           guint64        seq,
@@ -372,7 +392,7 @@ _gpu_timeline_wait_until (GpuTimeline   *timeline,
   if (g_cancellable_set_error_if_cancelled (cancellable, error))
     return FALSE;
 
-  if (deadline < 0 && cancellable == NULL)
+  if (cancellable == NULL && (deadline < 0 || poll_fence (timeline, seq, deadline)))
     return _gpu_timeline_wait (timeline, seq, error);
 
   latch = _gpu_latch_new ();

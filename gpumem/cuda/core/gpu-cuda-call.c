@@ -253,10 +253,11 @@ get_poll_time (const GpuCudaContext *context)
 CUresult
 _gpu_cuda_poll (const GpuCudaContext *context,
                 CUevent               event,
-                CUstream              stream)
+                CUstream              stream,
+                gint64                deadline)
 {
   gboolean yield = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
-  gint64 end = g_get_monotonic_time () + get_poll_time (context);
+  gint64 end = MIN (deadline, g_get_monotonic_time () + get_poll_time (context));
   CUresult code;
 
   while ((code = event != NULL ? _gpu_cuda.cuEventQuery (event)

@@ -95,10 +95,12 @@ GpuCudaEvent *
             _gpu_cuda_event_new_for (GpuCudaContext *context,
                                     CUevent          event);
 guint       _gpu_cuda_get_thread   (void);
-/* Caller has entered the context. Polls @event, or @stream if @event is NULL, until it completes or
- * the polling time of the context has passed. For application threads that wait. */
+/* Caller has entered the context. Polls @event, or @stream if @event is NULL, until it completes,
+ * @deadline has passed or the polling time of the context has passed. For application threads that
+ * wait. */
 CUresult    _gpu_cuda_poll         (const GpuCudaContext *context,
                                     CUevent          event,
-                                    CUstream         stream);
+                                    CUstream         stream,
+                                    gint64           deadline);
 
 G_END_DECLS
