@@ -80,7 +80,6 @@ typedef struct
   GpuPoolChunks        *chunks;
   const GpuPoolRequest *request;
   gsize                 largest;    /* largest new chunk, in bytes */
-  gsize                 large;      /* the same for a large request */
   gboolean              is_frugal;  /* the owner has no more memory: saves what is possible */
   gboolean              overshoot;  /* may move more granules than needed, because only whole chunks
                                      * can be moved */
@@ -91,8 +90,6 @@ typedef struct
   GpuPoolEdge           head;       /* edges to map before and after the chunks */
   GpuPoolEdge           tail;
   guint                 n_created;  /* new chunks */
-  guint32               n_dropped;  /* granules of moved chunks that were destroyed, less those of
-                                     * the new chunks that replaced them */
   guint                 n_unmaps;
 } GpuPoolGrowth;
 
@@ -143,9 +140,8 @@ GPtrArray *_gpu_pool_find_ranges   (GpuPool              *pool,
  * addresses. */
 gboolean   _gpu_pool_may_move_pending (GpuPool            *pool);
 /* Takes whole chunks, together at most @max granules, from free ranges whose use has completed, and
- * then from free ranges that the request, if any, may use. The last chunk without
- * pending uses may exceed the rest of @max. Returns the number of granules taken, at most
- * @max. */
+ * then from free ranges that the request, if any, may use. Returns the number of granules
+ * taken. */
 guint32    _gpu_pool_take_chunks   (GpuPoolGrowth      *growth,
                                     guint32             max);
 

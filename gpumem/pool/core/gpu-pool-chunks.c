@@ -11,15 +11,10 @@
 
 /* The limits of the size of a new chunk: MAX_CHUNK bytes, 1/CHUNK_REQUEST of the request, and
  * 1/CHUNK_PEAK of the peak use. Large chunks need fewer driver calls, but small chunks are easier
- * to reuse for other requests, because the pool can only move whole chunks. For large requests, a
- * chunk may instead have MAX_LARGE bytes, 1/LARGE_PEAK of the peak use, and 1/LARGE_SHARE of the
- * memory that the request still needs. */
+ * to reuse for other requests, because the pool can only move whole chunks. */
 #define MAX_CHUNK      (64 * 1024 * 1024)
 #define CHUNK_REQUEST  2
 #define CHUNK_PEAK     280
-#define MAX_LARGE      (32 * 1024 * 1024)
-#define LARGE_PEAK     200
-#define LARGE_SHARE    4
 /* If growth would raise the waste above this multiple of the allowed waste, the pool waits for
  * pending uses and does not grow. There are few such waits, because a pool no longer grows once it
  * has all the memory that its program needs. */
@@ -123,37 +118,24 @@ is_above_limit (GpuPool *pool,
   return is_above;
 }
 
-static void
-drop_last_moved (GpuPoolGrowth *growth)
-{
-  guint last = growth->moved->len - 1;
-  const GpuPoolChunk *chunk = &g_array_index (growth->moved, GpuPoolChunk, last);
-
-  growth->n_dropped += chunk->n;
-  _gpu_pool_drop_chunk (growth->pool, chunk);
-  g_array_set_size (growth->moved, last);
-}
-
-/* Returns whether a new chunk of @n granules would exceed the limit of the pool. First destroys
- * moved chunks, which are all too large for these addresses, to replace @n granules of them, and
- * more to avoid exceeding the limit. Chunks of growth->stale that do not fit into the placement
- * remain, and so do moved chunks with stale mappings, so the pool may need more new chunks than
- * move_chunks() has assumed. */
+/* Returns whether a new chunk of @n granules would exceed the limit of the pool, and destroys moved
+ * chunks to avoid that. Chunks of growth->stale that do not fit into the placement remain, and so
+ * do moved chunks with stale mappings, so the pool may need more new chunks than move_chunks() has
+ * assumed. */
 static gboolean
 exceeds_limit (GpuPoolGrowth *growth,
                guint32        n)
 {
-  while (growth->moved->len > 0 && growth->n_dropped < n)
-    drop_last_moved (growth);
-
-  growth->n_dropped -= MIN (growth->n_dropped, n);
-
   while (is_above_limit (growth->pool, n))
     {
-      if (growth->moved->len == 0)
+      guint n_moved = growth->moved->len;
+
+      if (n_moved == 0)
         return TRUE;
 
-      drop_last_moved (growth);
+      _gpu_pool_drop_chunk (growth->pool,
+                            &g_array_index (growth->moved, GpuPoolChunk, n_moved - 1));
+      g_array_set_size (growth->moved, n_moved - 1);
     }
 
   return FALSE;
@@ -168,9 +150,8 @@ create_chunk (GpuPoolGrowth  *growth,
 {
   GpuPool *pool = growth->pool;
   gsize granularity = pool->config.granularity;
-  gsize large = MIN (growth->large, max * granularity / LARGE_SHARE);
 
-  chunk->n = CLAMP (MAX (growth->largest, large) / granularity, 1, max);
+  chunk->n = CLAMP (growth->largest / granularity, 1, max);
   if (exceeds_limit (growth, chunk->n))
     return fail_limit (chunk->n * granularity, error);
 
@@ -370,8 +351,8 @@ destroy_moved (GpuPoolGrowth *growth)
   if (growth->moved->len > 0)
     _gpu_pool_unmap_stale (pool);
 
-  while (growth->moved->len > 0)
-    drop_last_moved (growth);
+  for (guint i = 0; i < growth->moved->len; i++)
+    _gpu_pool_drop_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
 
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_unmaps += growth->n_unmaps;
@@ -439,7 +420,6 @@ move_chunks (GpuPoolGrowth           *growth,
 
   growth->largest = MIN (growth->request->size / CHUNK_REQUEST, MAX_CHUNK);
   growth->largest = MIN (growth->largest, pool->stats.peak_used_bytes / CHUNK_PEAK);
-  growth->large = MIN (pool->stats.peak_used_bytes / LARGE_PEAK, MAX_LARGE);
 
   if (gpu_pool_is_frozen (pool))
     shortage = 0;

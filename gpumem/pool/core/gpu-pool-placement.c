@@ -382,20 +382,6 @@ take_stale (GpuPoolGrowth *growth,
     }
 }
 
-/* Returns the first granule of @node that begins a chunk, or a later granule if there is none. */
-static guint32
-find_first_chunk (const GpuPoolChunks *chunks,
-                  const GpuPoolNode   *node)
-{
-  guint32 at = (node->offset + chunks->granule - 1) / chunks->granule;
-  guint32 end = (node->offset + node->units) / chunks->granule;
-
-  if (at < end && chunks->granules[at].first != at)
-    at = chunks->granules[at].first + chunks->granules[at].n;
-
-  return at;
-}
-
 /* Takes whole chunks from @node, which is free, and which the request may use. */
 static guint32
 take_chunks (GpuPoolGrowth *growth,
@@ -406,10 +392,15 @@ take_chunks (GpuPoolGrowth *growth,
   gboolean is_pending = !_gpu_pool_heap_is_completed (pool, node->use);
   GpuPoolChunks *chunks = growth->chunks;
   guint32 granule = chunks->granule, taken = 0, n = 0;
+  guint32 at = (node->offset + granule - 1) / granule;
   guint32 end = (node->offset + node->units) / granule;
-  guint32 from = find_first_chunk (chunks, node), to;
+  guint32 from, to;
 
-  for (to = from; to < end && count_taken (growth) + n < GPU_POOL_MAX_MOVED;
+  /* Skip a chunk that begins before the range: only whole chunks can be moved. */
+  if (at < end && chunks->granules[at].first != at)
+    at = chunks->granules[at].first + chunks->granules[at].n;
+
+  for (from = to = at; to < end && count_taken (growth) + n < GPU_POOL_MAX_MOVED;
        to += chunks->granules[to].n, n++)
     {
       GpuPoolChunk chunk = { chunks->granules[to].handle, to, chunks->granules[to].n };
@@ -471,28 +462,6 @@ _gpu_pool_find_ranges (GpuPool              *pool,
   return ranges;
 }
 
-static guint32
-get_first_size (const GpuPoolChunks *chunks,
-                const GpuPoolNode   *node)
-{
-  guint32 first = find_first_chunk (chunks, node);
-
-  return first < (node->offset + node->units) / chunks->granule ? chunks->granules[first].n : 0;
-}
-
-/* Puts ranges with large chunks first, because the time of a move depends on the number of
- * chunks. */
-static gint
-compare_ranges (gconstpointer a,
-                gconstpointer b,
-                gpointer      chunks)
-{
-  guint32 x = get_first_size (chunks, *(GpuPoolNode *const *) a);
-  guint32 y = get_first_size (chunks, *(GpuPoolNode *const *) b);
-
-  return (x < y) - (x > y);
-}
-
 /* Takes chunks from the free ranges that @request may use. */
 static guint32
 take_chunks_for (GpuPoolGrowth        *growth,
@@ -502,8 +471,6 @@ take_chunks_for (GpuPoolGrowth        *growth,
   GpuPool *pool = growth->pool;
   g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, request, growth->chunks->granule);
   guint32 taken = 0;
-
-  g_ptr_array_sort_with_data (ranges, compare_ranges, growth->chunks);
 
   /* Check each range again, because the range may have changed when chunks were taken from another
    * range. */
@@ -529,21 +496,10 @@ guint32
 _gpu_pool_take_chunks (GpuPoolGrowth *growth,
                        guint32        max)
 {
-  guint32 taken = 0;
-
-  if (max > 0)
-    taken = take_chunks_for (growth, NULL, max);
-
-  /* The other chunks are too large: the growth destroys one, and creates a smaller one. */
-  if (taken < max && growth->request != NULL)
-    {
-      growth->overshoot = TRUE;
-      taken += take_chunks_for (growth, NULL, max - taken);
-      growth->overshoot = FALSE;
-    }
+  guint32 taken = take_chunks_for (growth, NULL, max);
 
   if (taken < max && growth->request != NULL && _gpu_pool_may_move_pending (growth->pool))
     taken += take_chunks_for (growth, growth->request, max - taken);
 
-  return MIN (taken, max);
+  return taken;
 }
