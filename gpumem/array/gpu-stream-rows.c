@@ -144,10 +144,13 @@ list_numbers (const Rows *rows,
               guint32    *last)
 {
   const gint64 n = get_numbered (rows)->shape[0];
-  g_autofree guint8 *seen = rows->is_put ? g_malloc0 ((gsize) n / 8 + 1) : NULL;
+  g_autofree guint8 *seen = NULL;
 
   if (n > G_MAXUINT32)
     return FALSE;
+
+  if (rows->is_put)
+    seen = g_malloc0 ((gsize) n / 8 + 1);
 
   *first = G_MAXUINT32;
   *last = 0;

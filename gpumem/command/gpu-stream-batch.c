@@ -447,6 +447,13 @@ submit_batch (Batch        *batch,
 
 /* --- rows ------------------------------------------------------------------------------- */
 
+typedef struct
+{
+  const GpuBufferRowCopy *copy;         /* without the buffers */
+  GpuMemory              *destination;
+  GpuMemory              *source;
+} Rows;
+
 gboolean
 _gpu_timeline_can_copy_rows (GpuTimeline *timeline,
                              GpuMemory   *destination,
@@ -486,14 +493,20 @@ run_rows (gconstpointer     operation,
           GpuNativeEvent  **event,
           GError          **error)
 {
-  const GpuBufferRowCopy *rows = operation;
+  const Rows *operands = operation;
+  GpuBufferRowCopy rows = *operands->copy;
   GpuBufferCopyRowsOp *copy_rows = stream->backend->buffer->copy_rows;
   GError *failure = NULL;
 
-  if (copy_rows != NULL && copy_rows (stream, rows, event, &failure))
+  /* Only here do the locks keep other threads from moving the memory to the host and back. */
+  rows.destination = operands->destination->storage->buffer;
+  rows.source = operands->source->storage->buffer;
+
+  if (copy_rows != NULL && copy_rows (stream, &rows, event, &failure))
     return TRUE;
 
-  if (failure != NULL && !g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+  if (failure != NULL
+      && (stream->partial || !g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED)))
     {
       g_propagate_error (error, failure);
       return FALSE;
@@ -501,7 +514,7 @@ run_rows (gconstpointer     operation,
 
   g_clear_error (&failure);
 
-  return run_each_row (rows, stream, event, error);
+  return run_each_row (&rows, stream, event, error);
 }
 
 /* Returns the use of the rows @first to @last, from their first to their last byte. */
@@ -530,21 +543,19 @@ _gpu_timeline_copy_rows (GpuTimeline             *timeline,
                          guint32                  last,
                          GError                 **error)
 {
-  GpuBufferRowCopy rows = *copy;
-  gssize others = rows.n_rows - 1;
+  const Rows rows = { copy, destination, source };
+  gssize others = copy->n_rows - 1;
   GpuAccess accesses[] = {
-    get_row_access (destination, TRUE, rows.destination_offset, rows.destination_step, rows.size,
-                    rows.is_put ? first : 0, rows.is_put ? last : others),
-    get_row_access (source, FALSE, rows.source_offset, rows.source_step, rows.size,
-                    rows.is_put ? 0 : first, rows.is_put ? others : last)
+    get_row_access (destination, TRUE, copy->destination_offset, copy->destination_step,
+                    copy->size, copy->is_put ? first : 0, copy->is_put ? last : others),
+    get_row_access (source, FALSE, copy->source_offset, copy->source_step, copy->size,
+                    copy->is_put ? 0 : first, copy->is_put ? others : last)
   };
   GpuSubmission submission = { .function = function, .accesses = accesses,
                                .n_accesses = G_N_ELEMENTS (accesses), .run = run_rows,
                                .operation = &rows };
 
-  rows.destination = destination->storage->buffer;
-  rows.source = source->storage->buffer;
-  prepare (timeline->context, rows.n_rows);
+  prepare (timeline->context, copy->n_rows);
 
   return _gpu_submit (timeline, &submission, NULL, error);
 }
