@@ -315,9 +315,10 @@ get_name (int fd)
 {
   g_autofree char *link = g_strdup_printf ("/proc/self/fd/%d", fd);
   g_autofree char *path = g_file_read_link (link, NULL);
+  g_autofree char *name = path != NULL ? g_filename_display_name (path) : NULL;
 
   return path != NULL && g_path_is_absolute (path)
-         ? g_strdup_printf ("%s (descriptor %d)", path, fd)
+         ? g_strdup_printf ("%s (descriptor %d)", name, fd)
          : g_strdup_printf ("the file with descriptor %d", fd);
 }
 
