@@ -52,7 +52,7 @@ typedef struct
                                           GError            **error);
   /* a thread of the program; NULL: the driver cannot wake a thread late. Polls until the event
    * completes or fails, but at most until @deadline, and for as long as the flags of the context
-   * allow. Returns FALSE if the event is pending. */
+   * allow. Returns TRUE if the event has completed without a failure. */
   gboolean         (*poll)               (GpuNativeEvent     *event,
                                           gint64              deadline);
   /* any thread; may be NULL. Gets a time in nanoseconds of a clock of the device. The event has

@@ -87,8 +87,11 @@ event_wait (GpuNativeEvent  *native,
   /* Also wait after a failed query, because the caller may then free memory that the work uses. */
   if (code != CUDA_SUCCESS)
     {
+      CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
+
       function = "cuEventSynchronize";
       code = _gpu_cuda.cuEventSynchronize (event->event);
+      _gpu_cuda_set_capture_mode (mode);
     }
 
   _gpu_cuda_leave (entered);
@@ -110,7 +113,7 @@ event_poll (GpuNativeEvent *native,
   code = _gpu_cuda_poll (event->context, event->event, NULL, deadline);
   _gpu_cuda_leave (entered);
 
-  return code != CUDA_ERROR_NOT_READY;
+  return code == CUDA_SUCCESS;
 }
 
 static gboolean

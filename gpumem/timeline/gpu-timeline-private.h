@@ -23,6 +23,7 @@ typedef struct _GpuUserEvent GpuUserEvent;
 typedef struct
 {
   gatomicrefcount  refs;
+  gint             is_polled;       /* atomic; a wait with a timeout has polled the event */
   guint64          seq;
   GpuNativeEvent  *event;
 } GpuFence;

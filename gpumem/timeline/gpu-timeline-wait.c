@@ -361,7 +361,8 @@ wait_for_latch (GpuTimeline   *timeline,
 }
 
 /* Returns TRUE if a wait for the work ends at once. The worker thread that wakes other waiting
- * threads sleeps in the driver, which may take 0.5 ms to wake it. */
+ * threads sleeps in the driver, which may take 0.5 ms to wake it. Polls each fence once: bindings
+ * divide long waits into short ones, so that they can handle signals. */
 static gboolean
 poll_fence (GpuTimeline *timeline,
             guint64      seq,
@@ -375,9 +376,15 @@ poll_fence (GpuTimeline *timeline,
       || !_gpu_timeline_get_fence (timeline, seq, &fence, NULL))
     return FALSE;
 
+  if (fence == NULL)
+    return TRUE;
+
+  if (g_atomic_int_exchange (&fence->is_polled, TRUE))
+    return FALSE;
+
   mark = mark_wait (timeline);
 
-  return fence == NULL || ops->poll (fence->event, deadline);
+  return ops->poll (fence->event, deadline);
 }
 
 gboolean

@@ -97,7 +97,7 @@ GpuCudaEvent *
 guint       _gpu_cuda_get_thread   (void);
 /* Caller has entered the context. Polls @event, or @stream if @event is NULL, until it completes,
  * @deadline has passed or the polling time of the context has passed. For application threads that
- * wait. */
+ * wait. Does not invalidate captures of the program. */
 CUresult    _gpu_cuda_poll         (const GpuCudaContext *context,
                                     CUevent          event,
                                     CUstream         stream,
