@@ -601,7 +601,8 @@ order_and_run_locked (GpuSubmitter  *s,
 /* Records a fence behind an operation that waits for another stream or copies between contexts:
  * streams that use memory in turns wait for such operations. A fence that is recorded only when the
  * other stream needs it also waits for all that this stream does in between, and the streams would
- * work one after the other. An event that is recorded during a capture does not complete. */
+ * work one after the other. A fence behind completed work would never be removed, and an event that
+ * is recorded during a capture never completes. */
 static void
 record_fence_locked (const GpuSubmitter *s)
 {
@@ -609,6 +610,7 @@ record_fence_locked (const GpuSubmitter *s)
   GpuFence *fence;
 
   if ((s->waits == NULL && !s->submission->peers) || s->submission->n_accesses == 0
+      || timeline->completed == timeline->submitted
       || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
       || _gpu_timeline_is_capturing_locked (timeline))
     return;
