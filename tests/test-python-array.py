@@ -565,6 +565,12 @@ def test_rows(fixture):
     array[[-1, 4]] = array[2]                   # broadcast
     data[[-1, 4]] = data[2]
     same(np.asarray(array), data)
+    for value in (b"1234", bytearray(b"4321")):  # the bytes of one element
+        array[[0, 6]] = value
+        data[[0, 6]] = np.frombuffer(value, "float32")
+        same(np.asarray(array), data)
+    with raises(ValueError):
+        array[[0, 6]] = b"12345"
     for rows in ([10], [0, -11], np.array([3, 10]), np.array([1, 2 ** 64 - 1], "uint64"),
                  [5, 2 ** 63], [-2 ** 63 - 1], range(11), [2] * 100 + [10]):
         with raises(IndexError, f"row {rows[-1]} at position {len(rows) - 1}", "10 rows"):

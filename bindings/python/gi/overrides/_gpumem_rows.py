@@ -157,10 +157,15 @@ class ArrayRowMethods:
 
     def put(self, rows, values, stream=None):
         """Copies the rows of another array to the rows of these numbers, as array[[3, 1]] = values
-        does. The other array is broadcast to these rows, and may belong to NumPy. If a number
-        occurs several times, the last one counts."""
+        does. The other array is broadcast to these rows, and may belong to NumPy. A bytes or a
+        bytearray has the bytes of one element. If a number occurs several times, the last one
+        counts."""
         check_destination(self)
         rows = _to_rows(rows)
-        if not isinstance(values, Gpu.Array):
+        if isinstance(values, (bytes, bytearray)):
+            element = type(self).empty(self.context, (), self.dtype, stream=stream)
+            element.fill(values, stream)
+            values = element
+        elif not isinstance(values, Gpu.Array):
             values = type(self).from_numpy(self.context, _to_values(values, self, len(rows)))
         _run(Gpu.Stream.put_rows, self, values, rows, stream, self)
