@@ -9,7 +9,6 @@
 
 #define MAX_COLUMNS 4               /* traces side by side */
 
-
 /* --- replay ------------------------------------------------------------------------------ */
 
 /* The counters in the table, with the names of the statistics of the pool. */
@@ -187,6 +186,12 @@ format_nanoseconds (double nanoseconds)
                          : NULL;
 }
 
+static char *
+format_speedup (double ratio)
+{
+  return g_strdup_printf (ratio < 10 ? "%.2f" : ratio < 100 ? "%.1f" : "%.0f", ratio);
+}
+
 static void
 add_latency (GpumemTable         *table,
              const GpumemLatency *latency)
@@ -199,9 +204,9 @@ add_latency (GpumemTable         *table,
     cells[i] = format_nanoseconds (latency->times[i].median);
   if (gpumem_latency_get_ratio (latency, &ratio))
     {
-      cells[5] = g_strdup_printf ("%.3g", ratio.median);
-      cells[6] = g_strdup_printf ("%.3g", ratio.least);
-      cells[7] = g_strdup_printf ("%.3g", ratio.most);
+      cells[5] = format_speedup (ratio.median);
+      cells[6] = format_speedup (ratio.least);
+      cells[7] = format_speedup (ratio.most);
     }
   gpumem_table_add (table, GPUMEM_STYLE_PLAIN,
                     (const char *const[]) { latency->workload, n_threads, cells[0], cells[1],
