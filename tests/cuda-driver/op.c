@@ -121,7 +121,11 @@ void
 op_hold (Op     *op,
          Memory *memory)
 {
-  if (memory->uses->len >= 16)
+  guint n = memory->uses->len;
+
+  if (n > 0 && g_ptr_array_index (memory->uses, n - 1) == op->point)
+    return;                         /* already held by this operation */
+  if (n >= 16)
     points_forget (memory->uses);
   g_ptr_array_add (memory->uses, point_ref (op->point));
   g_ptr_array_add (op->memories, memory_ref (memory));
