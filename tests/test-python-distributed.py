@@ -397,6 +397,19 @@ def plain_devices_of_workers():
         equal(gd._choose_device(types.SimpleNamespace(name=name), devices), device, name)
 
 
+def plain_pools_of_workers():
+    if distributed is None:
+        raise Skip(f"Dask is not installed: {missing}")
+    kinds = {"tcp://127.0.0.1:1": Gpu.MemoryPoolKind.AUTOMATIC,
+             "ucx://127.0.0.1:1": Gpu.MemoryPoolKind.SEGMENTS}
+    for address, kind in kinds.items():
+        scheduler = types.SimpleNamespace(address=address)
+        process = gd._Process(Gpu.Device.find("host"),
+                              gd._choose_kind(types.SimpleNamespace(scheduler=scheduler)))
+        expected = Gpu.MemoryPool(process.context, kind).kind
+        equal((process.pool.kind, process.context.allocator), (expected, process.pool))
+
+
 # --- clusters ------------------------------------------------------------------------------------
 
 def load(part, size):

@@ -8,9 +8,9 @@ registers its memory, and the other process reads it; then both send a message t
 UCX accesses memory by its address, so the devices are of CUDA or the host, by default the host.
 libucp.so.0 is loaded with ctypes: the package libucx0 of Debian, or libucx-cu12 of PyPI.
 
-On CUDA, UCX registers the whole chunk of the pool that contains an address. It can export a chunk
-to another process, and register it with a network card, only if the chunk was created for that:
-create the pool with Gpu.MemoryFlags.SHAREABLE. Other memory of pools is slow, or is refused."""
+On CUDA, UCX registers the whole allocation of the driver that contains an address. Every build of
+UCX can share memory of cuMemAlloc() with another process, so the pool has segments instead of an
+address range."""
 
 import contextlib
 import ctypes
@@ -142,19 +142,12 @@ class Ucx:
         return self.link.recv(1 << 16)
 
 
-def make_pool(context):
-    """Other processes and network cards can access the chunks of a shareable pool."""
-    can_share = context.device.capabilities & Gpu.Capabilities.IPC_FDS
-    return Gpu.MemoryPool(context, flags=Gpu.MemoryFlags.SHAREABLE if can_share
-                          else Gpu.MemoryFlags.NONE)
-
-
 def get_pattern(rank):
     return bytes((i + rank) % 251 for i in range(SIZE))
 
 
 def take_part(rank, ucx, context):
-    pool = make_pool(context)
+    pool = Gpu.MemoryPool(context, Gpu.MemoryPoolKind.SEGMENTS)
     own, received = pool(SIZE), pool(SIZE)
     context.default_stream.write(own, get_pattern(rank))
     ucx.link.send(ucx.get_address())

@@ -60,9 +60,9 @@ class _Process:
     """The objects of a process: one context, its pool, and a stream for copies to and from frames.
     Other work on the default stream does not delay these copies."""
 
-    def __init__(self, device):
+    def __init__(self, device, kind):
         self.context = Gpu.Context(device)
-        self.pool = Gpu.MemoryPool(self.context)
+        self.pool = Gpu.MemoryPool(self.context, kind)
         self.context.allocator = self.pool
         self.stream = Gpu.Stream(self.context)
         self.host_allocator = Gpu.HostAllocator(self.context)
@@ -80,11 +80,19 @@ def _choose_device(worker, devices):
     return devices[int(number[1]) % len(devices) if number else 0]
 
 
+def _choose_kind(worker):
+    """Returns the kind of the pool for a worker. Not every build of UCX reaches the memory of an
+    address range in another process."""
+    if worker is not None and worker.scheduler.address.startswith("ucx"):
+        return Gpu.MemoryPoolKind.SEGMENTS
+    return Gpu.MemoryPoolKind.AUTOMATIC
+
+
 def _get_process(worker=None, devices=None):
     global _process
     with _lock:
         if _process is None:
-            _process = _Process(_choose_device(worker, devices))
+            _process = _Process(_choose_device(worker, devices), _choose_kind(worker))
         return _process
 
 
