@@ -111,6 +111,20 @@ allocator_limit (TestFixture *fixture)
   assert_figures (allocator, 0, 0);
 }
 
+/* Memory far beyond that of the host is refused at once, with the sizes. */
+static void
+allocator_beyond_memory (TestFixture *fixture)
+{
+  const gsize size = (gsize) 1 << 45;
+  g_autoptr (GpuHostAllocator) allocator = make (fixture);
+  g_autofree char *text = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes", size);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (gpu_host_allocator_alloc (allocator, size, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_allocator_alloc", text);
+  assert_figures (allocator, 0, 0);
+}
+
 /* Memory is not reused while pending work or a view uses it. */
 static void
 allocator_in_use (TestFixture *fixture)
@@ -313,6 +327,7 @@ main (int argc, char **argv)
   test_add ("rounding", allocator_rounding);
   test_add ("reuse", allocator_reuse);
   test_add ("limit", allocator_limit);
+  test_add ("beyond-memory", allocator_beyond_memory);
   test_add ("in-use", allocator_in_use);
   test_add ("mapped", allocator_mapped);
   test_add ("outlived", allocator_outlived);

@@ -78,11 +78,23 @@ limit_exceeded (void)
   g_assert_cmpint (commit (0), ==, ENOMEM);
 }
 
+/* After a failure, no thread takes one of the other 524,287 parts. */
+static void
+limit_many_parts (void)
+{
+  memory = NULL;
+  limit = 0;
+  n_reads = 1;
+  g_assert_cmpint (commit_simulated (memory, (gsize) 1 << 45), ==, ENOMEM);
+  g_assert_cmpint (n_reads, <=, 1 + 2 * MAX_THREADS);
+}
+
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add_plain ("fits", limit_fits);
   test_add_plain ("exceeded", limit_exceeded);
+  test_add_plain ("many-parts", limit_many_parts);
   return test_run ();
 }

@@ -35,7 +35,7 @@ typedef struct
 
   GMutex           lock;            /* guards the members below */
   GCond            cond;
-  guint            n_done;          /* parts that have ended */
+  guint            n_done;          /* parts that have ended, or that no thread will take */
   int              code;            /* errno of the first failure, or 0 */
 } Commit;
 
@@ -83,14 +83,6 @@ populate (guint8 *data,
   return 0;
 }
 
-static gboolean
-has_failed (Commit *commit)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&commit->lock);
-
-  return commit->code != 0;
-}
-
 /* Compares the free memory with all that is left to commit, because other processes may have
  * allocated memory meanwhile. */
 static int
@@ -123,6 +115,23 @@ take_part (Commit  *commit,
   return *part < commit->n_parts;
 }
 
+/* Ends a part. After a failure, no thread takes a further part: memory far beyond that of the host
+ * has so many parts that reading the limits for each would take minutes. */
+static void
+end_part (Commit *commit,
+          int     code)
+{
+  guint next = code == 0 ? commit->n_parts
+                         : (guint) g_atomic_int_exchange (&commit->next, (gint) commit->n_parts);
+
+  g_mutex_lock (&commit->lock);
+  commit->n_done += 1 + commit->n_parts - MIN (next, commit->n_parts);
+  if (commit->code == 0)
+    commit->code = code;
+  g_cond_signal (&commit->cond);
+  g_mutex_unlock (&commit->lock);
+}
+
 static void
 commit_parts (Commit *commit)
 {
@@ -130,17 +139,7 @@ commit_parts (Commit *commit)
   guint part;
 
   while (take_part (commit, &part, &free_size))
-    {
-      int code = has_failed (commit) ? 0
-                                     : commit_part (commit, part * commit->part_size, free_size);
-
-      g_mutex_lock (&commit->lock);
-      commit->n_done++;
-      if (commit->code == 0)
-        commit->code = code;
-      g_cond_signal (&commit->cond);
-      g_mutex_unlock (&commit->lock);
-    }
+    end_part (commit, commit_part (commit, part * commit->part_size, free_size));
 }
 
 static void
