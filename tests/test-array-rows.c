@@ -2,6 +2,8 @@
 /* gpu_stream_take_rows() and gpu_stream_put_rows(), compared with copies of host memory. */
 #include "config.h"
 
+#include <dlfcn.h>
+
 #include "test-array-util.h"
 
 #define N_ROWS 48
@@ -513,6 +515,102 @@ rows_many (TestFixture *fixture)
     }
 }
 
+/* --- no memory ------------------------------------------------------------------------- */
+
+/* Atomic; the number of allocations before the one that fails; negative if none fails */
+static gint refused_in = -1;
+
+gpointer
+g_try_malloc_n (gsize n,
+                gsize size)
+{
+  static gpointer (*function) (gsize n, gsize size);
+
+  if (g_atomic_int_get (&refused_in) >= 0 && g_atomic_int_add (&refused_in, -1) == 0)
+    return NULL;
+
+  if (function == NULL)
+    function = (gpointer (*) (gsize, gsize)) dlsym (RTLD_NEXT, "g_try_malloc_n");
+
+  return function (n, size);
+}
+
+typedef gboolean (*CopyFunc) (GpuStream *stream,
+                              GpuArray  *to,
+                              GpuArray  *from,
+                              GError   **error);
+
+static gboolean
+put_unique (GpuStream *stream,
+            GpuArray  *to,
+            GpuArray  *from,
+            GError   **error)
+{
+  return gpu_stream_put_rows (stream, to, from, (gint64[]) { 2, 0, 3, 1 }, 4, error);
+}
+
+static gboolean
+put_repeated (GpuStream *stream,
+              GpuArray  *to,
+              GpuArray  *from,
+              GError   **error)
+{
+  return gpu_stream_put_rows (stream, to, from, (gint64[]) { 2, 0, 2, 1 }, 4, error);
+}
+
+static gboolean
+take (GpuStream *stream,
+      GpuArray  *to,
+      GpuArray  *from,
+      GError   **error)
+{
+  return gpu_stream_take_rows (stream, to, from, (gint64[]) { 2, 0, 2, 1 }, 4, error);
+}
+
+static gboolean
+copy_batch (GpuStream *stream,
+            GpuArray  *to,
+            GpuArray  *from,
+            GError   **error)
+{
+  GpuMemory *memories[] = { gpu_array_get_memory (to), gpu_array_get_memory (from) };
+  const guint64 ranges[] = { 0, 3, 1, 0, 5, 0, 8, 1, 5, 5 };
+
+  return gpu_stream_copy_batch (stream, memories, G_N_ELEMENTS (memories), ranges,
+                                G_N_ELEMENTS (ranges), error);
+}
+
+/* Each list of a copy has as many elements as the program asks for. If the host has no memory for
+ * one of them, the copy fails, and the process does not end. */
+static void
+rows_no_memory (TestFixture *fixture)
+{
+  static const CopyFunc copies[] = { put_unique, put_repeated, take, copy_batch };
+  g_autoptr (GpuBuffer) to_buffer = test_buffer (fixture, 100);
+  g_autoptr (GpuBuffer) from_buffer = test_buffer (fixture, 100);
+  g_autoptr (GpuArray) to = make_bytes (to_buffer, 3, 4, 5);
+  g_autoptr (GpuArray) from = make_bytes (from_buffer, 0, 4, 5);
+
+  for (guint i = 0; i < G_N_ELEMENTS (copies); i++)
+    {
+      gboolean success = FALSE;
+
+      for (gint n = 0; !success; n++)
+        {
+          g_autoptr (GError) error = NULL;
+
+          g_atomic_int_set (&refused_in, n);
+          success = copies[i] (fixture->stream, to, from, &error);
+          if (success)
+            g_assert_cmpint (n, >, copies[i] == copy_batch ? 3 : 0);
+          else
+            test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_stream_", "allocate");
+        }
+      g_atomic_int_set (&refused_in, -1);
+    }
+  test_synchronize (fixture->stream);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -529,6 +627,7 @@ main (int   argc,
   test_add ("behind-failure", rows_behind_failure);
   test_add ("refused", rows_refused);
   test_add ("many", rows_many);
+  test_add ("no-memory", rows_no_memory);
 
   return test_run ();
 }

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/command/gpu-command-private.h"
 
 /* The numbers that describe a copy, as in gpu_stream_copy_batch() */
@@ -100,70 +101,109 @@ get_first_row (const GpuArrayLayout *layout,
   memmove (row->strides, layout->strides + 1, row->n_dims * sizeof *row->strides);
 }
 
+/* Returns the number of a row, counted from the first row. */
+static gsize
+get_row (const Rows *rows,
+         gsize       i)
+{
+  const gint64 row = rows->rows[i];
+
+  return (gsize) (row < 0 ? row + get_numbered (rows)->shape[0] : row);
+}
+
+/* Sets @seen to a bit for each row of the destination of put_rows(), and otherwise to NULL. */
+static gboolean
+alloc_seen (const Rows  *rows,
+            guint8     **seen,
+            GError     **error)
+{
+  *seen = NULL;
+
+  if (rows->is_put)
+    *seen = _gpu_try_alloc0 (rows->function, (gsize) rows->to.shape[0] / 8 + 1, 1, error);
+
+  return *seen != NULL || !rows->is_put;
+}
+
+/* Returns whether a row has occurred before. @seen is from alloc_seen(). */
+static gboolean
+has_occurred (guint8 *seen,
+              gsize   row)
+{
+  const guint8 bit = 1 << row % 8;
+
+  if (seen == NULL)
+    return FALSE;
+
+  if ((seen[row / 8] & bit) != 0)
+    return TRUE;
+
+  seen[row / 8] |= bit;
+
+  return FALSE;
+}
+
 /* Lists the copies of rows of @size bytes at the end of @ranges, in the order of the list. For a
  * row that occurs several times in the destination, only the last copy is listed. Returns the first
- * copy. */
+ * copy, or NULL with an error. */
 static guint64 *
-list_copies (const Rows *rows,
-             gsize       size,
-             guint64    *ranges)
+list_copies (const Rows  *rows,
+             gsize        size,
+             guint64     *ranges,
+             GError     **error)
 {
-  const gssize n = get_numbered (rows)->shape[0];
-  g_autofree guint8 *seen = rows->is_put ? g_malloc0 ((gsize) n / 8 + 1) : NULL;
+  g_autofree guint8 *seen = NULL;
   guint64 *range = ranges + rows->n_rows * N_NUMBERS;
+
+  if (!alloc_seen (rows, &seen, error))
+    return NULL;
 
   for (gsize i = rows->n_rows; i-- > 0;)
     {
-      gssize row = rows->rows[i] < 0 ? rows->rows[i] + n : rows->rows[i];
-      gssize to = rows->is_put ? row : (gssize) i;
-      gssize from = rows->is_put ? (gssize) i : row;
+      const gsize row = get_row (rows, i);
+      const gsize to = rows->is_put ? row : i;
+      const gsize from = rows->is_put ? i : row;
 
-      if (seen != NULL && (seen[row / 8] & 1 << row % 8) != 0)
+      if (has_occurred (seen, row))
         continue;
-
-      if (seen != NULL)
-        seen[row / 8] |= 1 << row % 8;
 
       range -= N_NUMBERS;
       range[0] = 0;
-      range[1] = rows->to.offset + (gsize) (to * rows->to.strides[0]);
+      range[1] = rows->to.offset + to * (gsize) rows->to.strides[0];
       range[2] = 1;
-      range[3] = rows->from.offset + (gsize) (from * rows->from.strides[0]);
+      range[3] = rows->from.offset + from * (gsize) rows->from.strides[0];
       range[4] = size;
     }
 
   return range;
 }
 
-/* Lists the numbers of the rows, counted from the first row. Returns FALSE if a row of the
- * destination occurs twice, or if a number exceeds 32 bits. */
+/* Lists the numbers of the rows, counted from the first row. Sets @is_unique to FALSE, and lists
+ * only a part, if a row of the destination occurs twice. */
 static gboolean
-list_numbers (const Rows *rows,
-              guint32    *numbers,
-              guint32    *first,
-              guint32    *last)
+list_numbers (const Rows  *rows,
+              guint32     *numbers,
+              guint32     *first,
+              guint32     *last,
+              gboolean    *is_unique,
+              GError     **error)
 {
-  const gint64 n = get_numbered (rows)->shape[0];
   g_autofree guint8 *seen = NULL;
 
-  if (n > G_MAXUINT32)
+  if (!alloc_seen (rows, &seen, error))
     return FALSE;
-
-  if (rows->is_put)
-    seen = g_malloc0 ((gsize) n / 8 + 1);
 
   *first = G_MAXUINT32;
   *last = 0;
+  *is_unique = TRUE;
   for (gsize i = 0; i < rows->n_rows; i++)
     {
-      gint64 row = rows->rows[i] + (rows->rows[i] < 0 ? n : 0);
+      const gsize row = get_row (rows, i);
 
-      if (seen != NULL)
+      if (has_occurred (seen, row))
         {
-          if ((seen[row / 8] & 1 << row % 8) != 0)
-            return FALSE;
-
-          seen[row / 8] |= 1 << row % 8;
+          *is_unique = FALSE;
+          break;
         }
 
       numbers[i] = (guint32) row;
@@ -232,7 +272,7 @@ copy_apart (Rows         *rows,
   g_autofree guint32 *numbers = NULL;
   const guint64 *ranges, *end;
   GpuArrayLayout to, from;
-  gboolean whole;
+  gboolean whole, is_unique;
   guint32 first, last;
   gsize size;
 
@@ -242,16 +282,23 @@ copy_apart (Rows         *rows,
   whole = _gpu_array_layout_is_contiguous (&to, GPU_ARRAY_ORDER_C)
           && _gpu_array_layout_is_contiguous (&from, GPU_ARRAY_ORDER_C);
 
-  if (whole && _gpu_timeline_can_copy_rows (timeline, memories[0], memories[1]))
+  if (whole && get_numbered (rows)->shape[0] <= G_MAXUINT32
+      && _gpu_timeline_can_copy_rows (timeline, memories[0], memories[1]))
     {
-      numbers = g_new (guint32, rows->n_rows);
-      if (list_numbers (rows, numbers, &first, &last))
+      numbers = _gpu_try_alloc (rows->function, rows->n_rows, sizeof *numbers, error);
+      if (numbers == NULL || !list_numbers (rows, numbers, &first, &last, &is_unique, error))
+        return FALSE;
+
+      if (is_unique)
         return copy_numbered (rows, timeline, numbers, first, last, size, error);
     }
 
-  room = g_new (guint64, rows->n_rows * N_NUMBERS);
+  room = _gpu_try_alloc (rows->function, rows->n_rows, N_NUMBERS * sizeof *room, error);
+  ranges = room != NULL ? list_copies (rows, size, room, error) : NULL;
+  if (ranges == NULL)
+    return FALSE;
+
   end = room + rows->n_rows * N_NUMBERS;
-  ranges = list_copies (rows, size, room);
   if (whole)
     return _gpu_timeline_copy_batch (timeline, rows->function, memories, G_N_ELEMENTS (memories),
                                      ranges, end - ranges, error);

@@ -7,5 +7,16 @@ G_BEGIN_DECLS
 
 /* Returns whether the request that failed with @error may succeed after other memory is freed. */
 gboolean _gpu_error_is_out_of_memory (const GError *error);
+/* Allocates @n elements of @size bytes with g_malloc(), for numbers that come from the program.
+ * Returns NULL with GPU_ERROR_OUT_OF_HOST_MEMORY on failure. */
+gpointer _gpu_try_alloc              (const char    *function,
+                                      gsize          n,
+                                      gsize          size,
+                                      GError       **error);
+/* Like _gpu_try_alloc(), and sets all bytes to 0. */
+gpointer _gpu_try_alloc0             (const char    *function,
+                                      gsize          n,
+                                      gsize          size,
+                                      GError       **error);
 
 G_END_DECLS

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-progress-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
@@ -138,13 +139,7 @@ _gpu_bytes_new (gsize        size,
                 gpointer    *data,
                 GError     **error)
 {
-  *data = g_try_malloc (MAX (size, 1));
+  *data = _gpu_try_alloc (function, size, 1, error);
 
-  if (*data != NULL)
-    return g_bytes_new_take (*data, size);
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-               "%s: cannot allocate %" G_GSIZE_FORMAT " bytes of host memory", function, size);
-
-  return NULL;
+  return *data != NULL ? g_bytes_new_take (*data, size) : NULL;
 }

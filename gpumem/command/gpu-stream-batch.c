@@ -2,6 +2,7 @@
 /* Many copies in one operation. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
@@ -173,7 +174,7 @@ is_batched (GpuMemory         *memory,
          && (!GPU_IS_HOST_MEMORY (memory) || ((GpuHostMemory *) memory)->is_locked);
 }
 
-/* Finds the allocation of each memory. Allocates @uses. */
+/* Finds the allocation of each memory. */
 static void
 find_uses (Batch             *batch,
            const GpuTimeline *timeline)
@@ -183,7 +184,6 @@ find_uses (Batch             *batch,
   gsize base = 0;
   gpointer value;
 
-  batch->uses = g_new0 (Use, batch->n_memories);
   for (gsize i = 0; i < batch->n_copies; i++)
     batch->uses[get_range (batch, i)[DESTINATION]].is_written = TRUE;
 
@@ -291,13 +291,18 @@ static gboolean
 check_overlaps (const Batch  *batch,
                 GError      **error)
 {
-  g_autofree Part *room = g_new (Part, 4 * batch->n_copies);
+  g_autofree Part *room = _gpu_try_alloc (batch->function, 4 * batch->n_copies, sizeof (Part),
+                                          error);
   const Part *last = NULL, *last_write = NULL;      /* the parts that end last */
+  const Part *parts;
   gboolean is_sorted;
-  gsize greatest;
-  gsize n_parts = list_parts (batch, room, &greatest, &is_sorted);
-  const Part *parts = is_sorted ? room : sort_parts (room, room + 2 * batch->n_copies, n_parts,
-                                                     greatest);
+  gsize n_parts, greatest;
+
+  if (room == NULL)
+    return FALSE;
+
+  n_parts = list_parts (batch, room, &greatest, &is_sorted);
+  parts = is_sorted ? room : sort_parts (room, room + 2 * batch->n_copies, n_parts, greatest);
 
   for (const Part *part = parts; part < parts + n_parts; part++)
     {
@@ -325,7 +330,11 @@ run_batch (gconstpointer     operation,
            GError          **error)
 {
   const Batch *batch = operation;
-  g_autofree GpuBufferCopy *copies = g_new (GpuBufferCopy, batch->n_batched);
+  g_autofree GpuBufferCopy *copies = _gpu_try_alloc (batch->function, batch->n_batched,
+                                                     sizeof (GpuBufferCopy), error);
+
+  if (copies == NULL)
+    return FALSE;
 
   for (gsize i = 0; i < batch->n_batched; i++)
     {
@@ -366,7 +375,7 @@ add_access (GpuAccess     *access,
 static void
 list_accesses (Batch *batch)
 {
-  GpuAccess *accesses = g_new0 (GpuAccess, 2 * batch->n_memories);
+  GpuAccess *accesses = batch->accesses;
 
   for (gsize i = 0; i < batch->n_batched; i++)
     {
@@ -378,7 +387,6 @@ list_accesses (Batch *batch)
                   range[SOURCE_OFFSET], range[SIZE]);
     }
 
-  batch->accesses = accesses;
   for (gsize i = 0; i < 2 * batch->n_memories; i++)
     if (accesses[i].memory != NULL)
       accesses[batch->n_accesses++] = accesses[i];
@@ -449,6 +457,7 @@ submit_batch (Batch        *batch,
 
 typedef struct
 {
+  const char             *function;
   const GpuBufferRowCopy *copy;         /* without the buffers */
   GpuMemory              *destination;
   GpuMemory              *source;
@@ -463,12 +472,17 @@ _gpu_timeline_can_copy_rows (GpuTimeline *timeline,
 }
 
 static gboolean
-run_each_row (const GpuBufferRowCopy  *rows,
+run_each_row (const char              *function,
+              const GpuBufferRowCopy  *rows,
               GpuNativeStream         *stream,
               GpuNativeEvent         **event,
               GError                 **error)
 {
-  g_autofree GpuBufferCopy *copies = g_new (GpuBufferCopy, rows->n_rows);
+  g_autofree GpuBufferCopy *copies = _gpu_try_alloc (function, rows->n_rows,
+                                                     sizeof (GpuBufferCopy), error);
+
+  if (copies == NULL)
+    return FALSE;
 
   for (gsize i = 0; i < rows->n_rows; i++)
     {
@@ -514,7 +528,7 @@ run_rows (gconstpointer     operation,
 
   g_clear_error (&failure);
 
-  return run_each_row (&rows, stream, event, error);
+  return run_each_row (operands->function, &rows, stream, event, error);
 }
 
 /* Returns the use of the rows @first to @last, from their first to their last byte. */
@@ -543,7 +557,7 @@ _gpu_timeline_copy_rows (GpuTimeline             *timeline,
                          guint32                  last,
                          GError                 **error)
 {
-  const Rows rows = { copy, destination, source };
+  const Rows rows = { function, copy, destination, source };
   gssize others = copy->n_rows - 1;
   GpuAccess accesses[] = {
     get_row_access (destination, TRUE, copy->destination_offset, copy->destination_step,
@@ -573,7 +587,9 @@ _gpu_timeline_copy_batch (GpuTimeline    *timeline,
 {
   Batch batch = { .function = function, .memories = memories, .n_memories = n_memories,
                   .ranges = ranges, .n_copies = n_ranges / N_NUMBERS };
-  gboolean success;
+  g_autofree gsize *batched = NULL;
+  g_autofree Use *uses = NULL;
+  g_autofree GpuAccess *accesses = NULL;
 
   if (!check_memories (&batch, n_ranges, error))
     return FALSE;
@@ -582,14 +598,17 @@ _gpu_timeline_copy_batch (GpuTimeline    *timeline,
     if (!check_copy (&batch, i, error))
       return FALSE;
 
-  batch.batched = g_new (gsize, batch.n_copies);
-  find_uses (&batch, timeline);
-  success = check_overlaps (&batch, error) && submit_batch (&batch, timeline, error);
-  g_free (batch.batched);
-  g_free (batch.uses);
-  g_free (batch.accesses);
+  if ((batched = _gpu_try_alloc (function, batch.n_copies, sizeof *batched, error)) == NULL
+      || (uses = _gpu_try_alloc0 (function, n_memories, sizeof *uses, error)) == NULL
+      || (accesses = _gpu_try_alloc0 (function, n_memories, 2 * sizeof *accesses, error)) == NULL)
+    return FALSE;
 
-  return success;
+  batch.batched = batched;
+  batch.uses = uses;
+  batch.accesses = accesses;
+  find_uses (&batch, timeline);
+
+  return check_overlaps (&batch, error) && submit_batch (&batch, timeline, error);
 }
 
 /**
