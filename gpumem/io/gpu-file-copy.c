@@ -391,30 +391,36 @@ prepare (FileCopy     *copy,
   return copy->file != NULL && check (copy, error);
 }
 
+/* Returns the description of a copy that the program requests. */
+static FileCopy
+make_copy (const char   *function,
+           gboolean      read,
+           GpuMemory    *memory,
+           gsize         offset,
+           guint64       position,
+           gsize         size,
+           GCancellable *cancellable)
+{
+  return (FileCopy) { .function = function, .memory = memory, .read = read, .offset = offset,
+                      .position = position, .size = size, .cancellable = cancellable };
+}
+
 /* --- one call --------------------------------------------------------------------------------- */
 
 /* Returns at once, unless the calling thread must copy. */
 static gboolean
-copy_in_order (const char    *function,
-               gboolean       read,
-               GpuStream     *stream,
-               GpuMemory     *memory,
-               gsize          offset,
-               GpuFile       *file,
-               guint64        position,
-               gsize          size,
-               GCancellable  *cancellable,
-               GError       **error)
+copy_in_order (FileCopy   *copy,
+               GpuStream  *stream,
+               GpuFile    *file,
+               GError    **error)
 {
-  FileCopy copy = { .function = function, .memory = memory, .read = read, .offset = offset,
-                    .position = position, .size = size, .cancellable = cancellable };
   g_autoptr (GpuCrossDriver) cross = NULL;
   guint64 seq;
 
-  return prepare (&copy, _gpu_stream_get_timeline (stream, function, error), file, error)
-         && (size == 0
-             || (submit (&copy, &cross, &seq, error)
-                 && (cross != NULL || copy_in_caller (&copy, error))));
+  return prepare (copy, _gpu_stream_get_timeline (stream, copy->function, error), file, error)
+         && (copy->size == 0
+             || (submit (copy, &cross, &seq, error)
+                 && (cross != NULL || copy_in_caller (copy, error))));
 }
 
 static void
@@ -466,24 +472,17 @@ copy_and_wait (const FileCopy  *copy,
 }
 
 static gboolean
-copy_blocking (const char    *function,
-               gboolean       read,
-               GpuMemory     *memory,
-               GpuStream     *stream,
-               gsize          offset,
-               GpuFile       *file,
-               guint64        position,
-               gsize          size,
-               GCancellable  *cancellable,
-               GError       **error)
+copy_blocking (FileCopy   *copy,
+               GpuStream  *stream,
+               GpuFile    *file,
+               GError    **error)
 {
-  FileCopy copy = { .function = function, .memory = memory, .read = read, .offset = offset,
-                    .position = position, .size = size, .cancellable = cancellable,
-                    .is_awaited = TRUE };
-  g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (memory, stream, function, NULL,
-                                                               error);
+  g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (copy->memory, stream, copy->function,
+                                                               NULL, error);
 
-  return prepare (&copy, timeline, file, error) && (size == 0 || copy_and_wait (&copy, error));
+  copy->is_awaited = TRUE;
+
+  return prepare (copy, timeline, file, error) && (copy->size == 0 || copy_and_wait (copy, error));
 }
 
 /* --- asynchronous variants -------------------------------------------------------------------- */
@@ -736,12 +735,14 @@ gpu_stream_read_file (GpuStream     *stream,
                       GCancellable  *cancellable,
                       GError       **error)
 {
+  FileCopy copy = make_copy ("gpu_stream_read_file", TRUE, memory, offset, position, size,
+                             cancellable);
+
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
-  return copy_in_order ("gpu_stream_read_file", TRUE, stream, memory, offset, file, position, size,
-                        cancellable, error);
+  return copy_in_order (&copy, stream, file, error);
 }
 
 /**
@@ -784,12 +785,14 @@ gpu_stream_write_file (GpuStream     *stream,
                        GCancellable  *cancellable,
                        GError       **error)
 {
+  FileCopy copy = make_copy ("gpu_stream_write_file", FALSE, memory, offset, position, size,
+                             cancellable);
+
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
-  return copy_in_order ("gpu_stream_write_file", FALSE, stream, memory, offset, file, position,
-                        size, cancellable, error);
+  return copy_in_order (&copy, stream, file, error);
 }
 
 /**
@@ -830,11 +833,13 @@ gpu_memory_read_file (GpuMemory     *memory,
                       GCancellable  *cancellable,
                       GError       **error)
 {
+  FileCopy copy = make_copy ("gpu_memory_read_file", TRUE, memory, offset, position, size,
+                             cancellable);
+
   g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
-  return copy_blocking ("gpu_memory_read_file", TRUE, memory, stream, offset, file, position, size,
-                        cancellable, error);
+  return copy_blocking (&copy, stream, file, error);
 }
 
 /**
@@ -879,9 +884,8 @@ gpu_memory_read_file_async (GpuMemory             *memory,
                             GAsyncReadyCallback    callback,
                             gpointer               user_data)
 {
-  FileCopy copy = { .function = "gpu_memory_read_file_async", .memory = memory,
-                    .read = TRUE, .offset = offset, .position = position, .size = size,
-                    .cancellable = cancellable };
+  FileCopy copy = make_copy ("gpu_memory_read_file_async", TRUE, memory, offset, position, size,
+                             cancellable);
 
   g_return_if_fail (_gpu_is_memory (memory));
   g_return_if_fail (GPU_IS_FILE (file));
@@ -950,11 +954,13 @@ gpu_memory_write_file (GpuMemory     *memory,
                        GCancellable  *cancellable,
                        GError       **error)
 {
+  FileCopy copy = make_copy ("gpu_memory_write_file", FALSE, memory, offset, position, size,
+                             cancellable);
+
   g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
-  return copy_blocking ("gpu_memory_write_file", FALSE, memory, stream, offset, file, position,
-                        size, cancellable, error);
+  return copy_blocking (&copy, stream, file, error);
 }
 
 /**
@@ -999,9 +1005,8 @@ gpu_memory_write_file_async (GpuMemory             *memory,
                              GAsyncReadyCallback    callback,
                              gpointer               user_data)
 {
-  FileCopy copy = { .function = "gpu_memory_write_file_async", .memory = memory,
-                    .read = FALSE, .offset = offset, .position = position, .size = size,
-                    .cancellable = cancellable };
+  FileCopy copy = make_copy ("gpu_memory_write_file_async", FALSE, memory, offset, position, size,
+                             cancellable);
 
   g_return_if_fail (_gpu_is_memory (memory));
   g_return_if_fail (GPU_IS_FILE (file));
