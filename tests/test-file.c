@@ -933,6 +933,37 @@ file_open_creates (void)
   g_rmdir (folder);
 }
 
+/* The system reports no size for files whose contents it makes when they are read. They are not
+ * taken for empty files. */
+static void
+file_no_size (void)
+{
+  static const char *const names[] = { "/dev/zero", "/proc/version" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GFile) path = g_file_new_for_path (names[i]);
+      g_autoptr (GpuFile) file = gpu_file_open (path, GPU_FILE_FLAGS_READ, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_file_get_size (file, &error), ==, -1);
+      test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, names[i]);
+    }
+
+  for (guint i = 0; i < 2; i++)
+    {
+      const GpuFileFlags flags[] = { GPU_FILE_FLAGS_READ, GPU_FILE_FLAGS_WRITE };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GFile) path = g_file_new_for_path (i == 0 ? "/dev/null" : "/dev/zero");
+      g_autoptr (GpuFile) file = gpu_file_open (path, flags[i], &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_file_get_size (file, &error), ==, 0);
+      g_assert_no_error (error);
+    }
+}
+
 /* The page cache is bypassed for most bytes if the file system and the place of the chunks allow
  * it, and the data is the same. */
 static void
@@ -1023,6 +1054,7 @@ main (int    argc,
   test_add ("invalid", file_invalid);
   test_add_plain ("open-errors", file_open_errors);
   test_add_plain ("open-creates", file_open_creates);
+  test_add_plain ("no-size", file_no_size);
 
   return test_run ();
 }

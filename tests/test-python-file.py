@@ -156,6 +156,33 @@ def check_open_errors(buffer, path):
         Gpu.File(Gio.File.new_for_uri("http://localhost/data"))
 
 
+def test_no_size(fixture):
+    """The system reports no size for these files. A copy without a size fails, and does not take
+    them for empty files; with a size it reads them."""
+    buffer = Gpu.Buffer(fixture.context, 1000)
+    stream = fixture.context.default_stream
+    for path in ("/dev/zero", "/proc/version"):
+        for call in (buffer.read_file, lambda one: stream.read_file(buffer, one),
+                     lambda one: asyncio.run(buffer.read_file_async(one)),
+                     lambda one: Gpu.Array.from_file(fixture.context, one, "u1")):
+            for file in (path, Gpu.File(path)):
+                with io_error(Gio.IOErrorEnum.NOT_SUPPORTED, path, "pass the number of bytes"):
+                    call(file)
+        with io_error(Gio.IOErrorEnum.NOT_SUPPORTED, path):
+            Gpu.File(path).size
+    buffer.fill(7)
+    equal(buffer.read_file("/dev/zero", size=600), 600)
+    equal(buffer.read(), bytes(600) + bytes([7]) * 400)
+    equal(Gpu.Array.from_file(fixture.context, "/dev/zero", "u2", 3).tolist(), [0, 0, 0])
+    equal(buffer.read_file("/proc/version", size=5), 5)
+    equal(buffer.read(0, 5), b"Linux")
+    equal((buffer.read_file("/dev/null"), Gpu.File("/dev/null").size), (0, 0))
+    with folder() as path:
+        (path / "empty").touch()
+        equal((buffer.read_file(path / "empty"), Gpu.File(path / "empty", "r+").size), (0, 0))
+        equal(Gpu.Array.from_file(fixture.context, path / "empty", "i4").shape, (0,))
+
+
 def test_paths_in_errors(fixture):
     """Errors of a copy name the path, also of files that the program or Python has opened."""
     buffer = Gpu.Buffer(fixture.context, 10)

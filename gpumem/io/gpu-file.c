@@ -370,6 +370,38 @@ gpu_file_new_for_fd (int            fd,
                    || (mode & O_DIRECT) != 0, function, name, error);
 }
 
+/* Sets errno on failure. */
+static gboolean
+read_size (int      fd,
+           guint64 *size)
+{
+  struct stat status;
+
+  if (fstat (fd, &status) != 0)
+    return FALSE;
+
+  *size = (guint64) status.st_size;
+
+  return !S_ISBLK (status.st_mode) || ioctl (fd, BLKGETSIZE64, size) == 0;
+}
+
+/* Returns whether a file of size 0 has contents, as character devices and files of /proc have. A
+ * descriptor for direct access cannot read one byte (EINVAL), and belongs to a file with a size. */
+static gboolean
+has_hidden_size (GpuFile *file,
+                 int      fd)
+{
+  guint8 byte;
+  gssize n;
+
+  if ((file->flags & GPU_FILE_FLAGS_READ) == 0)
+    return FALSE;
+
+  n = pread (fd, &byte, 1, 0);
+
+  return n > 0 || (n < 0 && errno != EINVAL);
+}
+
 /**
  * gpu_file_get_size:
  * @file: a #GpuFile
@@ -377,7 +409,13 @@ gpu_file_new_for_fd (int            fd,
  *
  * Gets the current size of the file. It may change at any time, for example if the file is written.
  *
- * Returns: the size in bytes, or -1 with an error of the domain %G_IO_ERROR
+ * The system reports no size for character devices, such as /dev/zero, and for most files of /proc.
+ * So if the size is 0 and @file is open for reading, the function calls pread(), and fails if the
+ * file has contents. To copy such a file, pass the number of bytes, or read it with
+ * g_file_get_contents().
+ *
+ * Returns: the size in bytes, or -1 with an error of the domain %G_IO_ERROR, such as
+ *   %G_IO_ERROR_NOT_SUPPORTED if the system reports no size
  *
  * Since: 0.1
  */
@@ -386,10 +424,8 @@ gpu_file_get_size (GpuFile  *file,
                    GError  **error)
 {
   const char *function = "gpu_file_get_size";
-  struct stat status;
-  guint64 size = 0;
+  guint64 size;
   int fd;
-  int code;
 
   g_return_val_if_fail (GPU_IS_FILE (file), -1);
 
@@ -398,18 +434,21 @@ gpu_file_get_size (GpuFile  *file,
 
   fd = _gpu_transfer_file_get_fd (file->core);
 
-  if (fstat (fd, &status) == 0)
+  if (!read_size (fd, &size))
     {
-      if (!S_ISBLK (status.st_mode))
-        return status.st_size;
+      int code = errno;
 
-      if (ioctl (fd, BLKGETSIZE64, &size) == 0)
-        return (gint64) size;
+      g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: %s: %s", function,
+                   _gpu_transfer_file_get_name (file->core), g_strerror (code));
+      return -1;
     }
 
-  code = errno;
-  g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: %s", function,
-               g_strerror (code));
+  if (size > 0 || !has_hidden_size (file, fd))
+    return (gint64) size;
+
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,
+               "%s: the system reports no size for %s, which is not empty: pass the number of "
+               "bytes to copy", function, _gpu_transfer_file_get_name (file->core));
 
   return -1;
 }

@@ -68,7 +68,8 @@ class FileMethods:
     binary. With direct=True, copies bypass the page cache where that is possible. Raises OSError as
     open() does, such as FileNotFoundError, if the file cannot be opened."""
     flags = property(lambda self: self.get_property("flags"))
-    size = property(lambda self: self.get_size(), doc="The current size of the file, in bytes.")
+    size = property(lambda self: self.get_size(), doc="The current size of the file, in bytes. "
+                    "Raises GLib.Error if the system reports none, as for /dev/zero.")
 
     def __new__(cls, file, mode="r", direct=False):
         return _open(file, mode, direct)
@@ -145,7 +146,8 @@ class MemoryFileMethods:
         Without a size, copies to the end of the file or of the memory. Returns the number of bytes.
         Ctrl-C ends the copy. Raises OSError as open() does if the file cannot be opened, and
         GLib.Error of the domain Gio.io_error_quark() if the copy fails, with the path and the
-        position in the message."""
+        position in the message; also if no size is given, and the system reports none for the file,
+        such as for /dev/zero and files of /proc."""
         file = _to_file(file, "r")
         offset, position, size = _get_range(self, file, offset, position, size)
         _run(Gpu.Memory.read_file, self, stream, offset, file, position, size)
@@ -299,7 +301,7 @@ class ArrayFileMethods:
                   allocator=None) -> "Array":
         """Creates an array with the elements that a file contains from a position on, in C order,
         as numpy.fromfile() does for the host. Without a shape, the array has one dimension and all
-        elements to the end of the file. Waits."""
+        elements to the end of the file, whose size the system must report. Waits."""
         file, position = _to_file(file, "r"), to_size(position, "position")
         if shape is None:
             shape = _get_count(file, position, to_dtype(dtype).get_item_size())
