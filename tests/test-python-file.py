@@ -4,15 +4,18 @@ from the file, and errors name the argument or the position in the file."""
 
 import asyncio
 import contextlib
+import gc
 import gzip
+import io
 import os
 import pathlib
 import socket
 import sys
 import tempfile
 import threading
+import time
 
-from python_util import equal, main, need_numpy, np, raises
+from python_util import DEADLINE, equal, main, need_numpy, np, raises
 from gi.repository import Gio, GLib, GObject, Gpu
 
 SIZE = 300_007
@@ -342,6 +345,62 @@ def test_gio_streams(fixture):
     equal(Gpu.InputStream(buffer, 5, 10).read_bytes(100).get_data(), data[5:15])
     with raises(Gpu.Error.INVALID_ARGUMENT, "InputStream", str(SIZE + 1)):
         Gpu.InputStream(buffer, 0, SIZE + 1)
+
+
+def list_open(path):
+    """Returns the descriptors of this process for a file."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):      # the descriptor of the folder itself
+            found += [fd] if os.readlink(f"/proc/self/fd/{fd}") == str(path) else []
+    return found
+
+
+def wait_closed(path, what):
+    """Waits for the threads that copy."""
+    deadline = time.monotonic() + DEADLINE
+    while list_open(path):
+        assert time.monotonic() < deadline, f"{what} does not close {path}"
+        time.sleep(0.001)
+
+
+def test_failures_close(fixture):
+    """A failed copy closes the file that it has opened, without the garbage collector. asyncio
+    keeps exceptions in cycles of references."""
+    buffer = Gpu.Buffer(fixture.context, SIZE)
+
+    def stop(current, total):
+        raise RuntimeError("stop")
+
+    async def cancel(path):
+        task = asyncio.ensure_future(buffer.read_file_async(path))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with random_file() as (path, _):
+        longer = {"position": 1, "size": SIZE}
+        calls = (lambda: asyncio.run(buffer.read_file_async(path, **longer)),
+                 lambda: asyncio.run(buffer.read_file_async(path, progress=stop)),
+                 lambda: asyncio.run(buffer.read_file_async(path, offset=SIZE + 1, size=1)),
+                 lambda: asyncio.run(buffer.write_file_async(path, progress=stop)),
+                 lambda: asyncio.run(buffer.write_file_async(path, stream=3)),
+                 lambda: asyncio.run(cancel(path)),
+                 lambda: buffer.read_file(path, **longer),
+                 lambda: buffer.read_file(path, stream=3),
+                 lambda: buffer.write_file(path, stream=3))
+        gc.disable()
+        try:
+            for number, call in enumerate(calls):
+                try:
+                    call()
+                except (RuntimeError, TypeError, GLib.Error, asyncio.CancelledError):
+                    pass
+                else:
+                    raise AssertionError(f"call {number} does not fail")
+                wait_closed(path, f"call {number}")
+        finally:
+            gc.enable()
 
 
 def test_threads(fixture):

@@ -336,10 +336,13 @@ def run_interruptible(function, cancel=None):
             cancel()
             thread.join()
         raise
-    result, error = outcome[0]
-    if error is not None:
+    result, error = outcome.pop()
+    if error is None:
+        return result
+    try:
         raise error
-    return result
+    finally:
+        del error                               # otherwise it is in a cycle with its traceback
 
 
 # --- await ---------------------------------------------------------------------------------------
@@ -432,7 +435,7 @@ async def wait_for(begin, finish, progress=None, caller=None):
         try:
             begin(cancellable, done, *([report] if progress is not None else []))
         except Exception as error:
-            settle_later(None, error)
+            settle_later(None, error.with_traceback(None))  # its frames keep files open
         return GLib.SOURCE_REMOVE
 
     _run_later(start)

@@ -168,12 +168,15 @@ class MemoryFileMethods:
         """read_file() for asyncio. Use the memory only after the copy has completed.
         progress(current, total) is called as by Buffer.read_async()."""
         file = _to_file(file, "r")
-        offset, position, size = _get_range(self, file, offset, position, size)
-        await wait_for(
-            lambda cancellable, callback, report=None: Gpu.Memory.read_file_async(
-                self, stream, offset, file, position, size, cancellable, report, (), callback),
-            self.read_file_finish, progress)
-        return size
+        try:
+            offset, position, size = _get_range(self, file, offset, position, size)
+            await wait_for(
+                lambda cancellable, callback, report=None: Gpu.Memory.read_file_async(
+                    self, stream, offset, file, position, size, cancellable, report, (), callback),
+                self.read_file_finish, progress)
+            return size
+        finally:
+            del file                            # an exception keeps this frame
 
     @_or_callback("Memory", "write_file_async")
     async def write_file_async(self, file, offset=0, position=0, size=None, stream=None, *,
@@ -181,11 +184,14 @@ class MemoryFileMethods:
         """write_file() for asyncio. Change the memory only after the copy has completed."""
         offset, position, size = _get_range(self, None, offset, position, size)
         with _replacing(file, position + size) as opened:
-            await wait_for(
-                lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
-                    self, stream, offset, opened, position, size, cancellable, report, (),
-                    callback),
-                self.write_file_finish, progress)
+            try:
+                await wait_for(
+                    lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
+                        self, stream, offset, opened, position, size, cancellable, report, (),
+                        callback),
+                    self.write_file_finish, progress)
+            finally:
+                del opened                      # an exception keeps this frame
         return size
 
     @_or_callback("Memory", "splice_async")
