@@ -663,10 +663,23 @@ def test_row_arguments(fixture):
         for call in (lambda: array[rows], lambda: array.take(rows), lambda: array.put(rows, 0)):
             with raises(TypeError, *words, "whole number"):
                 call()
-    for rows, word in ((5, "5"), (None, "None"), (np.zeros(2), "float64"),
+    stream = fixture.context.default_stream
+    for rows, word in ((5, "5"), (None, "None"), (np.array(5), "array(5)"), (np.zeros(2), "float64"),
                        (np.array([[1]]), "(1, 1)")):
-        with raises(TypeError, "rows must be", word):
-            array.take(rows)
+        for call in (array.take, lambda one: array.put(one, 0)):
+            with raises(TypeError, "rows must be", word):
+                call(rows)
+    for rows, words in ((5, ("rows", "5", "sequence of whole numbers")), (None, ("rows", "None")),
+                        (np.array(5), ("rows", "array(5)", "sequence of whole numbers")),
+                        ("10", ("rows", "'10'", "whole number")),
+                        (np.zeros(2), ("rows[0]", "0.0", "whole number"))):
+        for method in (stream.take_rows, stream.put_rows):
+            with raises(TypeError, *words):
+                method(array, array, rows)
+    scalar = Gpu.Array.zeros(fixture.context, (), "float32")
+    for call in (lambda: scalar.take([0]), lambda: scalar.put([0], 1)):
+        with raises(IndexError, "no dimensions", "rows"):
+            call()
     for values, kind, words in ((object(), TypeError, ("values", "float32", "object")),
                                 ("x", ValueError, ("values", "float32", "'x'")),
                                 (np.zeros((2, 3)), ValueError, ("(2, 3)", "1 rows", "(3,)"))):

@@ -249,14 +249,33 @@ def test_write_nothing(fixture):
                 equal((path / "data").read_bytes(), after)
 
 
+def check_wrong_files(buffer):
+    """The error names the argument, its value and the types that are accepted."""
+    array = Gpu.Array(buffer.context, 10, "uint8")
+    stream = buffer.context.default_stream
+    for file in (None, 1.5, True, [], io.BytesIO(b"1234567890"), buffer):
+        for call in (buffer.read_file, buffer.write_file, Gpu.File, array.to_file,
+                     lambda one: stream.read_file(buffer, one),
+                     lambda one: stream.write_file(buffer, one),
+                     lambda one: Gpu.Array.from_file(buffer.context, one, "uint8"),
+                     lambda one: asyncio.run(buffer.read_file_async(one)),
+                     lambda one: asyncio.run(buffer.write_file_async(one))):
+            value = "Gpu.Buffer" if file is buffer else repr(file)[:10]
+            with raises(TypeError, "file must be a path", "descriptor, not", value):
+                call(file)
+    for call in (buffer.read_file, buffer.write_file):
+        for word in ("stream", "offset", "position", "size"):
+            with raises(TypeError, word, "'77'"):
+                call("/dev/null", **{word: "77"})
+
+
 def test_errors(fixture):
     buffer = Gpu.Buffer(fixture.context, 10)
     with folder() as path:
         check_open_errors(buffer, path)
         with raises(ValueError, "'x'"):
             Gpu.File(path / "new", "x")
-        with raises(TypeError, "a path", "1.5"):
-            buffer.read_file(1.5)
+        check_wrong_files(buffer)
         with raises(Gpu.Error.INVALID_ARGUMENT, "descriptor 1000000"):
             buffer.read_file(1000000)
         (path / "data").write_bytes(b"1234567890")

@@ -65,16 +65,21 @@ def to_size(value, name):
 
 
 def to_indices(value, name):
-    """Converts a sequence to a list of ints. Leaves anything else to PyGObject."""
+    """Converts a sequence to a list of ints. Leaves bytes to PyGObject."""
     if type(value) in (list, tuple):
         for item in value:
             if type(item) is not int:
                 break
         else:
             return value
-    elif not hasattr(value, "__iter__") or isinstance(value, (str, bytes, bytearray)):
+    elif isinstance(value, (bytes, bytearray)):
         return value
-    return [to_index(item, f"{name}[{i}]") for i, item in enumerate(value)]
+    try:
+        items = iter([value] if isinstance(value, str) else value)
+    except TypeError:                           # also of an array of NumPy without dimensions
+        raise TypeError(f"{name} must be a sequence of whole numbers, not {describe(value)}") \
+            from None
+    return [to_index(item, f"{name}[{i}]") for i, item in enumerate(items)]
 
 
 def to_text(value, name):

@@ -3,6 +3,7 @@
 
 import contextlib
 import errno
+import io
 import os
 import stat
 
@@ -12,7 +13,7 @@ from ..module import get_introspection_module
 from ._gpumem import is_int, run_interruptible, wait_for
 from ._gpumem_arrays import to_range
 from ._gpumem_async import _or_callback
-from ._gpumem_checks import to_size
+from ._gpumem_checks import describe, to_size
 from ._gpumem_ndarray import to_dtype
 
 Gpu = get_introspection_module("Gpu")
@@ -21,16 +22,31 @@ _MODES = {"r": os.O_RDONLY, "r+": os.O_RDWR, "w": os.O_WRONLY | os.O_CREAT | os.
           "w+": os.O_RDWR | os.O_CREAT | os.O_TRUNC}
 
 
+def _refuse(file):
+    return TypeError("file must be a path, a Gpu.File, a Gio.File, an open file or a descriptor, "
+                     f"not {describe(file)}")
+
+
 def _get_path(file):
     """Returns the path of a file that open() or GIO names."""
-    path = file.get_path() if isinstance(file, Gio.File) else file
-    if path is None:
-        raise ValueError(f"{file.get_uri()} has no local path")
+    if isinstance(file, Gio.File):
+        if file.get_path() is None:
+            raise ValueError(f"{file.get_uri()} has no local path")
+        return file.get_path()
     try:
-        return os.fspath(path)
+        return os.fspath(file)
     except TypeError:
-        raise TypeError("a file must be a path, a Gpu.File, a Gio.File, an open file or a "
-                        f"descriptor, not {file!r}") from None
+        raise _refuse(file) from None
+
+
+def _get_fd(file):
+    """Returns the descriptor of an open file."""
+    with contextlib.suppress(AttributeError):
+        file.flush()                            # the data that Python has buffered
+    try:
+        return file.fileno()
+    except io.UnsupportedOperation:             # of a file in memory
+        raise _refuse(file) from None
 
 
 def _open_path(path, flags):
@@ -46,10 +62,8 @@ def _open_path(path, flags):
 def _open(file, mode, direct=False):
     options = Gpu.FileFlags.DIRECT if direct else Gpu.FileFlags.NONE
     if hasattr(file, "fileno"):
-        with contextlib.suppress(AttributeError):
-            file.flush()                        # the data that Python has buffered
-        file = file.fileno()
-    if is_int(file):
+        file = _get_fd(file)
+    if is_int(file) and not isinstance(file, bool):
         return Gpu.File.new_for_fd(file, options)
     flags = _MODES.get(mode.replace("b", "") if isinstance(mode, str) else mode)
     if flags is None:

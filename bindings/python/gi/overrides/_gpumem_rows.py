@@ -142,6 +142,11 @@ def _run(method, target, source, rows, stream, numbered):
         on.synchronize()
 
 
+def _check_rows(array):
+    if array.ndim == 0:
+        raise IndexError("an array with no dimensions has no rows")
+
+
 class ArrayRowMethods:
     """Methods of Gpu.Array for rows, which are the elements along the first axis."""
 
@@ -149,6 +154,7 @@ class ArrayRowMethods:
         """Returns a new array with the rows of these numbers, in this order, as array[[3, 1]] does
         with stream=None, which waits. A row may be taken several times. Negative numbers count from
         the end. Raises IndexError for other rows."""
+        _check_rows(self)
         rows = _to_rows(rows)
         result = type(self).empty(self.context, [len(rows), *self.shape[1:]], self.dtype,
                                   stream=stream)
@@ -161,6 +167,7 @@ class ArrayRowMethods:
         bytearray has the bytes of one element. If a number occurs several times, the last one
         counts."""
         check_destination(self)
+        _check_rows(self)
         rows = _to_rows(rows)
         if isinstance(values, (bytes, bytearray)):
             element = type(self).empty(self.context, (), self.dtype, stream=stream)
