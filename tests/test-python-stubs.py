@@ -211,6 +211,12 @@ reveal_type(numbers.shape)
 numbers.memory.to_numpy("float32")
 reveal_type(numbers.memory.size)
 reveal_type(numbers[1:, None, ...])
+stream = context.default_stream
+reveal_type(stream.take_rows(numbers, numbers, np.array([1, 0], np.uint8)))
+reveal_type(stream.put_rows(numbers, numbers, [np.int32(1), 0]))
+stream.take_rows(numbers, numbers, range(2))
+numbers.put(np.array([1, 0]), numbers.take((1, np.int64(0))))
+reveal_type(numbers[np.array([1, 0])])
 reveal_type(Gpu.Program(context, "").scale)
 arguments = (numbers, 1, 1.5, None, b"1", Gpu.Local(4), Gpu.Out(bytearray(4)))
 reveal_type(context.default_stream.launch(get_kernel(context, "a"), (4, 4), 2, arguments))
@@ -251,7 +257,7 @@ async def main() -> None:
 
 REVEALED = ["Gpu.Kernel", "int", "Gpu.MemoryPool", "Gpu.HostMemory", "list[Gpu.HostMemory]",
             "bytes", "int", "Gpu.Array", "tuple[int, int]", "tuple[int, ...]",
-            "int", "Gpu.Array",
+            "int", "Gpu.Array", "bool", "bool", "Gpu.Array",
             "Gpu.Kernel", "bool", "concurrent.futures._base.Future[int]", "int", "str",
             "int", "tuple[int, int]", "int", "int", "int", "Gpu.Buffer",
             "Gpu.Svm", "Gpu.HostMemory", "int", "int", "bool", "Gpu.Program"]
@@ -267,6 +273,8 @@ WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
          ("Gpu.Buffer(context, 'text')", "str"), ("Gpu.Buffer(context, 1.5)", "float"),
          ("buffer.write('text')", "str"), ("numbers[1.5]", "float"),
          ("buffer.fill(1.5)", "float"), ("numbers.shape.x", "tuple"),
+         ("context.default_stream.take_rows(numbers, numbers, 5)", "int"),
+         ("context.default_stream.put_rows(numbers, numbers, [1.5])", "float"),
          ("context.default_stream.launch(None, 4)", "None"),
          ("context.default_stream.launch(get_kernel(context, 'a'), 1.5)", "float"),
          ("context.default_stream.launch(get_kernel(context, 'a'), 4, args=('text',))", "str"),

@@ -47,6 +47,8 @@ def type_of(element, is_result=False):
         if array.get("name") == "GLib.ByteArray" or item.get("name") in ("guint8", "gchar"):
             return "bytes"
         inner = named_type(item, is_result)
+        if inner == "int" and not is_result:
+            return "Iterable[SupportsIndex]"    # to_indices() of the overrides
         return f"builtins.list[{inner}]" if is_result else f"Sequence[{inner}]"
     kind = element.find(CORE + "type")
     return "Any" if kind is None else named_type(kind, is_result)
