@@ -410,6 +410,21 @@ def plain_pools_of_workers():
         equal((process.pool.kind, process.context.allocator), (expected, process.pool))
 
 
+def plain_plugin():
+    """register() refuses wrong arguments before any worker gets them."""
+    if distributed is None:
+        raise Skip(f"Dask is not installed: {missing}")
+    equal(gd.Plugin(devices="host").devices, ["host"])
+    equal(gd.Plugin(devices=("cuda:0", "host")).devices, ["cuda:0", "host"])
+    for devices in ((), [1], b"host", 3):
+        with raises(TypeError, "devices", repr(devices)):
+            gd.Plugin(devices=devices)
+    with raises(ValueError, "target", "limit", str(8 << 20), str(9 << 20)):
+        gd.Plugin("8 MiB", "9 MiB")
+    for limit, target in ((8, "8"), (None, 9), (0, 9), (8, None)):
+        gd.Plugin(limit, target)
+
+
 # --- clusters ------------------------------------------------------------------------------------
 
 def load(part, size):

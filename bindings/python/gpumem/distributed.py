@@ -24,7 +24,7 @@ import os
 import pickle
 import re
 import threading
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Sequence, Union
 
 import dask
 import dask.sizeof
@@ -229,13 +229,35 @@ def _get_memory_size(memory):
 
 # --- workers -------------------------------------------------------------------------------------
 
+def _to_names(devices):
+    """Returns a list of names of devices. One name is accepted as a list of it."""
+    if devices is None:
+        return None
+    if isinstance(devices, str):
+        return [devices]
+    if not isinstance(devices, (list, tuple)) or not devices \
+            or not all(isinstance(name, str) for name in devices):
+        raise TypeError("devices must be a name for Gpu.Device.find() or a list of names, not "
+                        f"{devices!r}")
+    return list(devices)
+
+
+def _check_target(limit, target):
+    """Raises ValueError if spilling would never begin before the limit."""
+    if None not in (limit, target) and parse_bytes(target) > parse_bytes(limit) > 0:
+        raise ValueError(f"target must be at most limit, {parse_bytes(limit)} bytes, not "
+                         f"{parse_bytes(target)} bytes: values are spilled above the target")
+
+
 class Plugin(distributed.WorkerPlugin):
     """A plugin of Dask that creates the context and the Data of each worker: see register()."""
     name = "gpumem"
 
     def __init__(self, limit: Union[int, str, None] = None, target: Union[int, str, None] = None,
-                 devices: Optional[Sequence[str]] = None):
-        self.limit, self.target, self.devices = limit, target, devices
+                 devices: Union[str, Sequence[str], None] = None):
+        self.limit, self.target = limit, target
+        self.devices = _to_names(devices)
+        _check_target(limit, target)
 
     def setup(self, worker: Any) -> None:
         """Dask calls this in each worker. Raises ValueError if another worker of the process has
@@ -248,6 +270,7 @@ class Plugin(distributed.WorkerPlugin):
                                  f"{process.context.device.id}; start one process for each device")
         limit = self.limit or dask.config.get("gpumem.limit", None)
         target = self.target or dask.config.get("gpumem.target", None)
+        _check_target(limit, target)
         if limit is not None:
             process.pool.limit = parse_bytes(limit)
         if target is None:
@@ -266,7 +289,7 @@ class Plugin(distributed.WorkerPlugin):
 
 def register(client: distributed.Client, limit: Union[int, str, None] = None,
              target: Union[int, str, None] = None,
-             devices: Optional[Sequence[str]] = None) -> Any:
+             devices: Union[str, Sequence[str], None] = None) -> Any:
     """Prepares all workers of a client, also later ones, for arrays and buffers of devices. Blocks
     until the present workers are ready, and raises their errors, such as Gpu.NoDeviceError. Returns
     the answer of Dask.
@@ -274,13 +297,14 @@ def register(client: distributed.Client, limit: Union[int, str, None] = None,
     limit is the most bytes, as a number or a text like "8 GiB", that the pool of each process
     allocates from its device; by default there is no limit. Above target bytes in use, data are
     spilled: see Data. The default is distributed.worker.memory.target, which is 0.6, of the limit
-    or else of the memory of the device. Without arguments, the configuration of Dask applies:
-    gpumem.limit and gpumem.target, or DASK_GPUMEM__LIMIT and DASK_GPUMEM__TARGET in the
-    environment.
+    or else of the memory of the device. Raises ValueError for a target above the limit. Without
+    arguments, the configuration of Dask applies: gpumem.limit and gpumem.target, or
+    DASK_GPUMEM__LIMIT and DASK_GPUMEM__TARGET in the environment.
 
-    devices are names for Gpu.Device.find(), by default all devices of the default back end. The
-    worker with the number i, at the end of its name, takes the i-th, modulo their count. A worker
-    with GPUMEM_DEVICE in its environment takes that device, unless devices are given."""
+    devices is a name for Gpu.Device.find() or a list of names, by default all devices of the
+    default back end. The worker with the number i, at the end of its name, takes the i-th, modulo
+    their count. A worker with GPUMEM_DEVICE in its environment takes that device, unless devices
+    are given."""
     plugin = Plugin(limit, target, devices)
     add = getattr(client, "register_plugin", None) or client.register_worker_plugin
     return add(plugin, name=plugin.name)
