@@ -68,13 +68,31 @@ def test_processes(fixture):
           ["1", "2", "3"])
 
 
-def plain_workers():
-    """The number of processes is that of mpiexec. No program ignores a number of workers."""
+def plain_usage():
+    """Each program refuses arguments that it cannot use, with its usage. The number of processes is
+    that of mpiexec."""
     need_numpy()
-    for name, argument, words in (("halo-mpi.py", "--workers=2", "unrecognized"),
-                                  ("halo-devices.py", "--workers=0", "1 or more")):
-        done = start(sys.executable, find_example(name), argument)
-        assert done.returncode == 2 and words in done.stderr, done
+    cases = [("halo-mpi.py", "--workers=2", "unrecognized"),
+             ("halo-devices.py", "--workers=0", "--workers: must be 1 or more, not 0"),
+             ("halo-devices.py", "--steps=-5", "--steps: must be 1 or more, not -5"),
+             ("halo-devices.py", "--width=-320", "--width: must be 1 or more, not -320"),
+             ("halo-devices.py", "--rows=x", "--rows: invalid count value: 'x'"),
+             ("halo-devices.py", "--depth=97", "--depth: must be 1 to 96")]
+    if importlib.util.find_spec("distributed") is not None:
+        cases += [("halo-dask.py", "--limit", "--limit: expected one argument"),
+                  ("halo-dask.py", "--limit=lots", "--limit: invalid size value: 'lots'"),
+                  ("halo-dask.py", "--limit=-1", "--limit: must be 1 or more, not -1"),
+                  ("halo-dask.py", "--rows=3 --depth=1", "--rows: must be 4 or more")]
+        assert "--limit LIMIT" in run_help("halo-dask.py")
+    for name, arguments, words in cases:
+        done = start(sys.executable, find_example(name), *arguments.split())
+        assert done.returncode == 2 and "usage: " in done.stderr and words in done.stderr, done
+
+
+def run_help(name):
+    done = start(sys.executable, find_example(name), "--help")
+    equal(done.returncode, 0)
+    return done.stdout
 
 
 def count_devices(**environment):

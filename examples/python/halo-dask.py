@@ -7,8 +7,6 @@
 Each worker is a process, and has a device and several bands. A device has at most --limit bytes:
 the bands that do not fit are spilled to the host, and to the disk. See halo.py."""
 
-import sys
-
 import gi
 import halo
 
@@ -16,6 +14,7 @@ gi.require_version("Gpu", "1.0")
 from gi.repository import GLib, Gpu  # noqa: E402
 
 try:
+    from dask.utils import parse_bytes
     from distributed import Client, LocalCluster, wait
 
     import gpumem.distributed  # type: ignore
@@ -92,19 +91,26 @@ def run_on(client, workers, sizes):
     return seconds
 
 
+def size(text):
+    """The type of an argument that is a number of bytes."""
+    return halo.count(parse_bytes(text))
+
+
 def run():
-    limit = None
-    if "--limit" in sys.argv:
-        place = sys.argv.index("--limit")
-        limit = sys.argv.pop(place + 1)
-        del sys.argv[place]
-    sizes = halo.parse_arguments(__doc__)
+    parser = halo.make_parser(__doc__)
+    parser.add_argument("--limit", type=size,
+                        help="memory of each device, in bytes or with a unit, such as '2 GiB'; "
+                             "default: all")
+    sizes = halo.parse(parser)
+    if sizes.rows < BANDS:
+        parser.error(f"argument --rows: must be {BANDS} or more, one for each band of a worker, "
+                     f"not {sizes.rows}")
     sizes.rows //= BANDS
     sizes.depth = min(sizes.depth, sizes.rows)
     with LocalCluster(n_workers=sizes.workers, threads_per_worker=1, dashboard_address=None) \
             as cluster, Client(cluster) as client:
         client.upload_file(halo.__file__)
-        gpumem.distributed.register(client, limit)
+        gpumem.distributed.register(client, sizes.limit)
         workers = list(client.scheduler_info()["workers"])
         run_on(client, workers, sizes)          # The first run compiles the kernel
         table = halo.Table(sizes, "workers", BANDS)

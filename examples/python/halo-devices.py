@@ -38,7 +38,7 @@ def blur(bands, sizes):
 
 
 def run():
-    sizes = halo.parse_arguments(__doc__)
+    sizes = halo.parse(halo.make_parser(__doc__))
     contexts = make_contexts(sizes.workers)
     table = halo.Table(sizes, "devices")
 

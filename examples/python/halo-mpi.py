@@ -65,7 +65,7 @@ def run_on(world, context, sizes):
 
 def run():
     world = MPI.COMM_WORLD
-    sizes = halo.parse_arguments(__doc__, has_workers=False)    # mpiexec -n is their number
+    sizes = halo.parse(halo.make_parser(__doc__, has_workers=False))    # mpiexec -n is their number
     context = Gpu.Context(choose_device(world))
     table = halo.Table(sizes, "processes") if world.rank == 0 else None
     for count in halo.counts(world.size):

@@ -46,21 +46,33 @@ def get_kernel(context):
     return Gpu.Program(context, SOURCE).blur
 
 
-def parse_arguments(doc, has_workers=True):
-    """Returns the sizes. The defaults are for a test; --width 16384 --rows 65536 --steps 256
-    --depth 32 is 4 GiB for each device, and as much for the result of a step."""
+def count(text):
+    """The type of an argument that is a number of things."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, not {number}")
+    return number
+
+
+def make_parser(doc, has_workers=True):
+    """Returns a parser of the sizes. The defaults are for a test; --width 16384 --rows 65536
+    --steps 256 --depth 32 is 4 GiB for each device, and as much for the result of a step."""
     parser = argparse.ArgumentParser(description=doc.partition("\n\n")[0])
-    parser.add_argument("--width", type=int, default=320, help="pixels of a row")
-    parser.add_argument("--rows", type=int, default=96, help="rows for each device")
-    parser.add_argument("--steps", type=int, default=10, help="number of blurs")
-    parser.add_argument("--depth", type=int, default=4, help="rows of a halo")
+    parser.add_argument("--width", type=count, default=320, help="pixels of a row")
+    parser.add_argument("--rows", type=count, default=96, help="rows for each device")
+    parser.add_argument("--steps", type=count, default=10, help="number of blurs")
+    parser.add_argument("--depth", type=count, default=4, help="rows of a halo")
     if has_workers:
-        parser.add_argument("--workers", type=int, default=2, help="devices or processes at most")
+        parser.add_argument("--workers", type=count, default=2, help="devices or processes at most")
+    return parser
+
+
+def parse(parser):
+    """Returns the sizes, and the other arguments."""
     arguments = parser.parse_args()
-    if not 1 <= arguments.depth <= arguments.rows:
-        parser.error("the depth must be 1 to the number of rows")
-    if has_workers and arguments.workers < 1:
-        parser.error("the number of workers must be 1 or more")
+    if arguments.depth > arguments.rows:
+        parser.error(f"argument --depth: must be 1 to {arguments.rows}, the number of rows, not "
+                     f"{arguments.depth}")
     return arguments
 
 
