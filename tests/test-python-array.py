@@ -664,8 +664,8 @@ def test_row_arguments(fixture):
             with raises(TypeError, *words, "whole number"):
                 call()
     stream = fixture.context.default_stream
-    for rows, word in ((5, "5"), (None, "None"), (np.array(5), "array(5)"), (np.zeros(2), "float64"),
-                       (np.array([[1]]), "(1, 1)")):
+    for rows, word in ((5, "5"), (None, "None"), (np.array(5), "array(5)"),
+                       (np.zeros(2), "float64"), (np.array([[1]]), "(1, 1)")):
         for call in (array.take, lambda one: array.put(one, 0)):
             with raises(TypeError, "rows must be", word):
                 call(rows)
