@@ -643,7 +643,8 @@ _gpu_timeline_copy_batch (GpuTimeline    *timeline,
  *   @n_ranges is no multiple of five, an index is not less than @n_memories, a range exceeds its
  *   memory, ranges overlap, or memory belongs to another context; %GPU_ERROR_RELEASED;
  *   %GPU_ERROR_BUSY if memory is mapped between the first and the last byte that the batch uses of
- *   it; the error of the last write of a source if that write failed; or the driver's error
+ *   it; the error of the last write of a source if that write failed;
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY; or the driver's error
  *
  * Since: 0.1
  */

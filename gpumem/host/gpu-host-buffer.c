@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-numa-private.h"
 #include "gpumem/host/gpu-host.h"
 
@@ -344,9 +345,15 @@ host_buffer_copy_batch (GpuNativeStream      *stream,
                         GpuNativeEvent      **event,
                         GError              **error)
 {
-  GpuHostBatch *batch;
+  GpuHostBatch *batch = _gpu_try_alloc0 ("host: memmove", sizeof *batch
+                                                          + n_copies * sizeof batch->copies[0], 1,
+                                         error);
 
-  batch = _gpu_host_operation_new (sizeof *batch + n_copies * sizeof batch->copies[0], batch_run);
+  if (batch == NULL)
+    return FALSE;
+
+  batch->parent.kind = GPU_HOST_OPERATION_WORK;
+  batch->parent.run = batch_run;
   batch->n_copies = n_copies;
 
   for (gsize i = 0; i < n_copies; i++)

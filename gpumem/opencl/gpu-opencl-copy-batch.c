@@ -517,8 +517,8 @@ _gpu_opencl_copy_batch (GpuNativeStream     *stream,
 
   if (g_atomic_int_get (&((GpuOpenclContext *) stream->context)->batch_state) > 0)
     {
-      chosen = g_new (guint8, n_copies);
-      success = run_kernels (&op, copies, n_copies, chosen);
+      chosen = g_try_new (guint8, n_copies);
+      success = chosen == NULL || run_kernels (&op, copies, n_copies, chosen);
     }
 
   for (gsize i = 0; i < n_copies && success; i++)
