@@ -408,6 +408,7 @@ def plain_pools_of_workers():
                               gd._choose_kind(types.SimpleNamespace(scheduler=scheduler)))
         expected = Gpu.MemoryPool(process.context, kind).kind
         equal((process.pool.kind, process.context.allocator), (expected, process.pool))
+        process.context.allocator = None        # which the context and the pool would keep
 
 
 def plain_plugin():
