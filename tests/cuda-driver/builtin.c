@@ -53,7 +53,7 @@ copy_batch (void (*function) (void),
   const CopyTable *table = arguments[0];
 
   (void) function;
-  for (guint i = 0; i < table->n_copies; i++)
+  for (guint i = table->n_copies; i-- > 0;)         /* blocks have no order */
     memcpy (GSIZE_TO_POINTER (table->copies[i].destination),
             GSIZE_TO_POINTER (table->copies[i].source), table->copies[i].size);
 }
@@ -95,7 +95,7 @@ copy_rows (void (*function) (void),
   guint64 destination, source;
 
   (void) function;
-  for (guint i = 0; i < table->n_rows; i++)
+  for (guint i = table->n_rows; i-- > 0;)           /* blocks have no order */
     {
       get_row (table, i, &destination, &source);
       memcpy (GSIZE_TO_POINTER (destination), GSIZE_TO_POINTER (source), table->size);
