@@ -343,12 +343,16 @@ def test_interrupt(fixture):
     buffer.fill(1)
     gate = fixture.gate(stream)
     stream.fill(buffer, 7)
+    host = Gpu.HostMemory(fixture.context, 64)
+    stream.fill(host, 7)
     event = stream.record()
     array_target = bytearray(64)
     waits = {
         "user event": gate.wait, "event": event.wait, "stream": stream.synchronize,
         "with stream": lambda: stream.__exit__(None, None, None),
         "timeout": lambda: event.wait_timeout(10 ** 8), "all": lambda: Gpu.Event.wait_all([event]),
+        "poll": lambda: event.poll(10 ** 8), "endless poll": lambda: event.poll(-1),
+        "memory": buffer.wait, "host memory": host.synchronize, "read of host memory": host.read,
         "context": fixture.context.synchronize, "read": lambda: buffer.read(stream=stream),
         "read elsewhere": buffer.read, "read_into": lambda: buffer.read_into(array_target),
         "write": lambda: other.write(b"x", stream=stream),
@@ -362,10 +366,13 @@ def test_interrupt(fixture):
             assert seconds < 1, f"{name} took {seconds} s"
         with raises(Gpu.Error.TIMED_OUT):
             event.wait_timeout(150000)
+        equal(event.poll(150000), Gpu.EventStatus.PENDING)
     finally:
         signal.signal(signal.SIGINT, previous)
         gate.complete()
     fixture.context.synchronize()
+    equal(event.poll(-1), Gpu.EventStatus.COMPLETE)
+    equal(host.read(), b"\7" * 64)
     equal(buffer.read(), b"\7" * 64)
     equal(other.read(), b"\7" * 64)
     equal(array_target, b"\7" * 64)

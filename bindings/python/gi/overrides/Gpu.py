@@ -18,7 +18,9 @@ stream=None selects the default stream of the context.
 
 Ctrl-C interrupts functions that wait. The pending work still completes. Buffer.spill(),
 Buffer.unspill() and, on CUDA, reads into memory that is not page-locked can block in the driver;
-Ctrl-C then takes effect at their end.
+Ctrl-C then takes effect at their end. So it does in read_bytes(), write_bytes(), read_strided() and
+write_strided(), which are the functions of C, and in streams of GIO: read(), write() and to_numpy()
+can be interrupted.
 """
 
 import contextlib
@@ -36,7 +38,7 @@ from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
-                      export_in_place, hold, is_int, loaded_numpy, new_bytes, refuse_array,
+                      export_in_place, hold, is_int, loaded_numpy, new_bytes, poll, refuse_array,
                       refuse_svm, run_interruptible, takes_signals, to_glib_bytes, to_pattern,
                       to_sized_dtype, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
@@ -324,6 +326,11 @@ class Memory(MemoryFileMethods, Gpu.Memory, _Attributes):
     attributes = property(lambda self: self.get_attributes().unpack(),
                           doc="The size, the handles and all attributes that the driver reports "
                               "for the memory or the image, as a dictionary.")
+
+    def wait(self, cancellable=None):
+        """Waits for the work that uses the memory. Raises the error of that work. Ctrl-C ends the
+        wait, but not the work."""
+        return run_interruptible(lambda: Gpu.Memory.wait(self, cancellable))
 
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Memory) else NotImplemented
@@ -1173,6 +1180,11 @@ class Event(Gpu.Event):
         """Waits for the event. Raises the error of the work before it. Ctrl-C ends the wait, but
         not the work."""
         return wait(self, cancellable)
+
+    def poll(self, timeout_usec, cancellable=None) -> "EventStatus":
+        """Waits for at most timeout_usec microseconds, -1 is no limit, and returns the status.
+        Raises the error of the work before the event."""
+        return poll(self, timeout_usec, cancellable)
 
     def wait_timeout(self, timeout_usec, cancellable=None):
         """Waits for at most timeout_usec microseconds; -1 is no limit."""

@@ -4,6 +4,7 @@ and waits under asyncio."""
 
 import ctypes
 import os
+import queue
 import sys
 import threading
 
@@ -294,12 +295,24 @@ def takes_signals():
     return threading.current_thread() is threading.main_thread()
 
 
+def poll(event, timeout, cancellable=None):
+    """Waits for at most timeout microseconds, -1 is no limit, and returns the status."""
+    timeout = to_index(timeout, "timeout_usec")
+    if takes_signals():
+        while not 0 <= timeout <= _SLICE:
+            status = Gpu.Event.poll(event, _SLICE, cancellable)
+            if status != Gpu.EventStatus.PENDING:
+                return status
+            timeout -= _SLICE if timeout >= 0 else 0
+    return Gpu.Event.poll(event, timeout, cancellable)
+
+
 def wait_timeout(event, timeout, cancellable=None):
     """Waits for at most timeout microseconds; -1 is no limit."""
     timeout = to_index(timeout, "timeout_usec")
     if takes_signals():
         while not 0 <= timeout <= _SLICE:
-            if event.poll(_SLICE, cancellable) == Gpu.EventStatus.COMPLETE:
+            if Gpu.Event.poll(event, _SLICE, cancellable) == Gpu.EventStatus.COMPLETE:
                 return True
             timeout -= _SLICE if timeout >= 0 else 0
     return Gpu.Event.wait_timeout(event, timeout, cancellable)
@@ -308,33 +321,56 @@ def wait_timeout(event, timeout, cancellable=None):
 def wait(event, cancellable=None):
     if not takes_signals():
         return Gpu.Event.wait(event, cancellable)
-    while event.poll(_SLICE, cancellable) != Gpu.EventStatus.COMPLETE:
-        pass
-    return True
+    return poll(event, -1, cancellable) == Gpu.EventStatus.COMPLETE
+
+
+# The queues of threads that wait for their next function. A new thread for each wait takes 0.1 ms.
+_idle = []
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _run_tasks(tasks):
+    while True:
+        tasks.get()()
+
+
+def _start_thread():
+    tasks = queue.SimpleQueue()
+    threading.Thread(target=_run_tasks, args=(tasks,), name="gpumem-wait", daemon=True).start()
+    return tasks
 
 
 def run_interruptible(function, cancel=None):
-    """Runs a function in a new thread and waits for that thread, because Ctrl-C can only interrupt
+    """Runs a function in another thread and waits for its end, because Ctrl-C can only interrupt
     the wait, not the function. If there is a function cancel, Ctrl-C calls it and waits again."""
     if not takes_signals():
         return function()
     outcome = []
     caller = find_caller()
+    done = threading.Lock()
+    done.acquire()
+    try:
+        tasks = _idle.pop()
+    except IndexError:
+        tasks = _start_thread()
 
     def run():
+        nonlocal function, caller
         try:
             outcome.append((run_for(caller, function), None))
         except BaseException as error:
             outcome.append((None, error))
+        function = caller = None                # the thread must not keep them alive
+        _idle.append(tasks)
+        done.release()
 
-    thread = threading.Thread(target=run, name="gpumem-wait", daemon=True)
-    thread.start()
+    tasks.put(run)
     try:
-        thread.join()
+        done.acquire()
     except KeyboardInterrupt:
         if cancel is not None:
             cancel()
-            thread.join()
+            done.acquire()
         raise
     result, error = outcome.pop()
     if error is None:
