@@ -781,6 +781,33 @@ def test_no_elements(fixture):
         equal(array.read_into(host).shape, host.shape)
 
 
+def test_transpose(fixture):
+    """numpy.transpose() returns a view on the device, and axes that do not exist are errors."""
+    need_numpy()
+    host = np.arange(24, dtype="int32").reshape(2, 3, 4)
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    for axes in None, (0, 1, 2), (2, 0, -2):
+        turned = np.transpose(array, axes)
+        assert isinstance(turned, Gpu.Array) and turned.memory is array.memory
+        same(turned.to_numpy(), np.transpose(host, axes))
+    for axes in ((0, 1, -4), (0, 1, 3), (0, 1, 1), (0, 1)):
+        with raises(ValueError):
+            array.transpose(axes)
+    with raises(ValueError, "-4", "3 dimensions"):
+        array.split(1, -4)
+
+
+def test_flags(fixture):
+    """The flags are also items, with the names and the values of NumPy."""
+    need_numpy()
+    for host in np.zeros((3, 4)), np.zeros((3, 4)).T, np.zeros((3, 4))[:, ::2], np.zeros(3):
+        array = Gpu.Array.empty(fixture.context, host.shape, host.dtype, strides=host.strides)
+        for name in "C", "C_CONTIGUOUS", "F", "F_CONTIGUOUS", "FORC":
+            equal(array.flags[name], host.flags[name])
+    with raises(KeyError, "'WRONG'", "C_CONTIGUOUS"):
+        array.flags["WRONG"]
+
+
 def test_never_made(fixture):
     with raises(TypeError):
         Gpu.Array(fixture.context)

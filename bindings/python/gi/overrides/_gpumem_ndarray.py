@@ -197,7 +197,10 @@ class _HostView:
 
 
 class Flags:
-    """The flags of an array: c_contiguous, f_contiguous, contiguous and forc."""
+    """The flags of an array: c_contiguous, f_contiguous, contiguous and forc. As in NumPy, a flag is
+    also an item: flags["C_CONTIGUOUS"] or flags["C"]."""
+    _ITEMS = {"C": "c_contiguous", "C_CONTIGUOUS": "c_contiguous", "F": "f_contiguous",
+              "F_CONTIGUOUS": "f_contiguous", "FORC": "forc"}
 
     def __init__(self, array):
         self.c_contiguous = array.is_contiguous(Gpu.ArrayOrder.C)
@@ -205,6 +208,11 @@ class Flags:
 
     contiguous = property(lambda self: self.c_contiguous or self.f_contiguous)
     forc = contiguous
+
+    def __getitem__(self, name):
+        if name not in self._ITEMS:
+            raise KeyError(f"{name!r} is none of the flags {', '.join(self._ITEMS)}")
+        return getattr(self, self._ITEMS[name])
 
     def __repr__(self):
         return f"c_contiguous={self.c_contiguous}, f_contiguous={self.f_contiguous}"
@@ -543,8 +551,10 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
                           for i in range(self.ndim))]
 
     def transpose(self, *axes):
-        """Returns a view with permuted axes, without axes in reverse order. Raises ValueError for
-        an axis that does not exist or that is named twice."""
+        """Returns a view with permuted axes; without axes, or with None, in reverse order. Raises
+        ValueError for an axis that does not exist or that is named twice."""
+        if axes == (None,):                     # from numpy.transpose(), which else makes a copy
+            axes = ()
         axes = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
         return Gpu.Array.transpose(self, [_axis(axis, self.ndim) for axis in axes])
 
@@ -620,7 +630,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
                                  "copy")
         dtype = self.dtype
         descr = None if dtype.names is None else get_descr(dtype)
-        run_interruptible(lambda: self.memory.wait(None))
+        self.memory.wait()
         # A consumer of the interface keeps a reference to this array, which keeps the memory alive.
         self._host_bytes = data
         interface = {"version": 3, "shape": self.shape, "strides": self.strides,
@@ -692,7 +702,9 @@ def _read(array, target, stream):
 
 def _axis(axis, ndim):
     axis = operator.index(axis)
-    return axis + ndim if -ndim <= axis < 0 else axis
+    if axis < -ndim:
+        raise ValueError(f"there is no axis {axis} in an array of {ndim} dimensions")
+    return axis + ndim if axis < 0 else axis
 
 
 def _apply(array, keys, n_rest):
