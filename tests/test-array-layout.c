@@ -138,7 +138,7 @@ layout_refused (void)
   g_assert_false (_gpu_array_layout_init (&layout, negative, 2, 4, GPU_ARRAY_ORDER_C, "f", &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(3, -2)");
   g_assert_false (_gpu_array_layout_init (&layout, many, 33, 4, GPU_ARRAY_ORDER_C, "f", &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "32 dimensions");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "33 dimensions");
 
   init (&layout, fine, 2, 4, GPU_ARRAY_ORDER_C);
   g_assert_false (_gpu_array_layout_reshape (&layout, uneven, 2, GPU_ARRAY_ORDER_C, "f", &error));

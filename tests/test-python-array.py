@@ -797,6 +797,14 @@ def test_transpose(fixture):
         array.split(1, -4)
 
 
+def test_many_dimensions(fixture):
+    """Errors state the number of dimensions, not only those below the limit."""
+    for create in (lambda: Gpu.Array.empty(fixture.context, (1,) * 40, "uint8"),
+                   lambda: Gpu.Array.empty(fixture.context, 1, "uint8").reshape((1,) * 40)):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "40 dimensions", "limit of 32"):
+            create()
+
+
 def test_flags(fixture):
     """The flags are also items, with the names and the values of NumPy."""
     need_numpy()

@@ -28,10 +28,22 @@ fail_shape (const char    *function,
             const char    *what,
             GError       **error)
 {
-  g_autofree char *text = _gpu_array_numbers_to_string (shape, MIN (n_dims, GPU_ARRAY_MAX_DIMS));
+  g_autofree char *text = _gpu_array_numbers_to_string (shape, n_dims);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the shape %s %s", function, text,
                what);
+
+  return FALSE;
+}
+
+static gboolean
+fail_n_dims (const char  *function,
+             guint        n_dims,
+             GError     **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: an array of %u dimensions exceeds the limit of %d", function, n_dims,
+               GPU_ARRAY_MAX_DIMS);
 
   return FALSE;
 }
@@ -48,7 +60,7 @@ check_shape (const char    *function,
   gsize size = item_size;
 
   if (n_dims > GPU_ARRAY_MAX_DIMS)
-    return fail_shape (function, shape, n_dims, "has more than 32 dimensions", error);
+    return fail_n_dims (function, n_dims, error);
 
   for (guint i = 0; i < n_dims; i++)
     {
@@ -741,7 +753,7 @@ _gpu_array_layout_reshape (GpuArrayLayout  *layout,
   gsize n_elements = _gpu_array_layout_get_n_elements (layout);
 
   if (n_dims > GPU_ARRAY_MAX_DIMS)
-    return fail_shape (function, shape, n_dims, "has more than 32 dimensions", error);
+    return fail_n_dims (function, n_dims, error);
 
   for (guint i = 0; i < n_dims; i++)
     new.shape[i] = shape[i];
