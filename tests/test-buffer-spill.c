@@ -209,12 +209,10 @@ check_read_range (GpuBuffer *buffer, GBytes *content, gsize offset, gsize size)
   test_assert_bytes (bytes, expected);
   g_bytes_unref (bytes);
 
-  if (!test_get_number (buffer, "spilled"))
-    return;
   memset (data, 0, size);
-  test_assert_ok (gpu_buffer_try_read_address (buffer, NULL, offset, (guintptr) data, size, &error),
-                  error);
-  test_assert_mem (data, g_bytes_get_data (expected, NULL), size);
+  if (gpu_buffer_try_read_address (buffer, NULL, offset, (guintptr) data, size, &error))
+    test_assert_mem (data, g_bytes_get_data (expected, NULL), size);
+  g_assert_no_error (error);
 }
 
 /* Every second row and third column, as Fortran order: 100 rows and 40 columns of 16 bits. */
@@ -989,6 +987,14 @@ run_spill (gpointer data)
   return NULL;
 }
 
+typedef struct
+{
+  GpuBuffer *buffer;
+  guint8     value;                 /* of each byte */
+  guint      n;                     /* reads of each kind */
+  gint       has_begun;             /* atomic */
+} Reader;
+
 static gpointer
 run_releaser (gpointer data)
 {
@@ -1067,25 +1073,91 @@ run_mover (gpointer data)
   return NULL;
 }
 
-/* Reads return the contents in every state except during a move. */
+/* Reads return the contents in every state. */
 static gpointer
 run_reader (gpointer data)
 {
-  GpuBuffer *buffer = data;
+  Reader *reader = data;
+  g_autoptr (GMainContext) context = g_main_context_new ();
+  g_autoptr (GBytes) content = test_value_bytes (SIZE, reader->value);
 
-  for (guint i = 0; i < 100; i++)
+  g_main_context_push_thread_default (context);
+  g_atomic_int_set (&reader->has_begun, TRUE);
+  for (guint i = 0; i < reader->n; i++)
     {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GBytes) bytes = gpu_buffer_read_bytes (buffer, NULL, i % 2, SIZE - 1, NULL,
-                                                        &error);
-
-      if (bytes != NULL)
-        test_assert_value (g_bytes_get_data (bytes, NULL), 8, SIZE - 1);
-      else
-        test_assert_gpu_error (error, GPU_ERROR_BUSY);
+      check_read_range (reader->buffer, content, i % 2, SIZE - 1);
+      check_read_array (reader->buffer, content);
     }
+  g_main_context_pop_thread_default (context);
 
   return NULL;
+}
+
+/* While a thread spills a buffer whose contents are not complete, a read waits for the contents. */
+static void
+check_readable (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, stream);
+  Reader reader = { .buffer = buffer, .value = 4, .n = 1 };
+  TestHold *hold = test_hold (stream);
+  GThread *threads[2];
+
+  fill (stream, buffer, 4);
+  threads[0] = g_thread_new ("spill", run_spill, buffer);
+  while (gpu_memory_get_native_handle (GPU_MEMORY (buffer)) != 0)
+    g_thread_yield ();
+  threads[1] = g_thread_new ("reader", run_reader, &reader);
+  while (!g_atomic_int_get (&reader.has_begun))
+    g_thread_yield ();
+  test_hold_release (hold);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+  test_hold_free (hold);
+  g_assert_true (test_get_number (buffer, "spilled"));
+  unspill (buffer, NULL);
+  assert_filled (buffer, 4);
+}
+
+/* Once the contents are on the host, reads return them without waiting, even if the spill waits for
+ * pending work before it frees the memory. */
+static void
+check_read_before_freed (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
+  g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+  TestHold *hold = test_hold (stream);
+  GThread *thread;
+  guint8 bytes[2] = { 0, };
+
+  fill (fixture->stream, buffer, 5);
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (other), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                   &error), error);
+  thread = g_thread_new ("spill", run_spill, buffer);
+
+  /* Work in the order of a stream may read the device memory until the contents are complete */
+  while (gpu_stream_read (fixture->stream, GPU_MEMORY (buffer), 0, &bytes[0], 1, &error))
+    test_synchronize (fixture->stream);
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_read");
+  test_assert_ok (gpu_buffer_read (buffer, stream, 3, &bytes[1], 1, NULL, &error), error);
+  g_assert_cmpuint (bytes[1], ==, 5);
+
+  test_hold_release (hold);
+  g_thread_join (thread);
+  test_hold_free (hold);
+  unspill (buffer, NULL);
+  assert_filled (buffer, 5);
+}
+
+static void
+spill_readable_while_moving (TestFixture *fixture)
+{
+  if (!test_can_hold (fixture))
+    return;
+  for_each_source (fixture, check_readable, TRUE);
+  for_each_source (fixture, check_read_before_freed, TRUE);
 }
 
 /* Several threads spill, restore, read and use one buffer, which is finally released. */
@@ -1093,12 +1165,14 @@ static void
 check_threads (TestFixture *fixture, GpuMemoryPool *pool)
 {
   g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
+  Reader reader = { .buffer = buffer, .value = 8, .n = 20 };
   GThread *threads[4];
   g_autoptr (GBytes) bytes = NULL;
 
   fill (fixture->stream, buffer, 8);
-  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
-    threads[i] = g_thread_new ("mover", i < 3 ? run_mover : run_reader, buffer);
+  for (guint i = 0; i < G_N_ELEMENTS (threads) - 1; i++)
+    threads[i] = g_thread_new ("mover", run_mover, buffer);
+  threads[3] = g_thread_new ("reader", run_reader, &reader);
   for (guint i = 0; i < 200; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -1156,6 +1230,7 @@ main (int argc, char **argv)
   test_add ("retry-after-failure", spill_retry_after_failure);
   test_add ("subprocess/retry-after-failure", spill_retry_after_failure_opencl);
   test_add ("busy-while-moving", spill_busy_while_moving);
+  test_add ("readable-while-moving", spill_readable_while_moving);
   test_add ("threads", spill_threads);
 
   return test_run ();

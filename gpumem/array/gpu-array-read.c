@@ -18,6 +18,7 @@ typedef struct
   GpuArrayLayout  host;             /* within @bytes */
   GBytes         *staged;           /* NULL if elements are read into @bytes directly */
   GpuArrayLayout  layout;           /* within @staged */
+  gboolean        is_split;         /* the read consists of several commands */
 } Landing;
 
 static void
@@ -98,6 +99,7 @@ landing_begin (Landing      *landing,
     return TRUE;
 
   plan = choose_plan (array, landing, &staged);
+  landing->is_split = plan.n_regions > 1;
 
   if (staged)
     {
@@ -114,17 +116,30 @@ landing_begin (Landing      *landing,
                           pending, function, error);
 }
 
-/* Reads spilled memory in place, without its device. Returns FALSE if the memory is not spilled. */
+/* Reads spilled memory in place, without its device. Returns FALSE if the memory is not spilled.
+ * Sets @n_moves for was_moved(). */
 static gboolean
 landing_take_spilled (Landing  *landing,
-                      GpuArray *array)
+                      GpuArray *array,
+                      gint     *n_moves)
 {
+  g_clear_pointer (&landing->staged, g_bytes_unref);
+
   if (array->memory != NULL)
-    landing->staged = _gpu_memory_ref_spilled (array->memory);
+    landing->staged = _gpu_memory_ref_spilled (array->memory, n_moves);
 
   landing->layout = array->layout;
 
   return landing->staged != NULL;
+}
+
+/* Returns whether the read must be repeated, because another thread moved the memory. */
+static gboolean
+was_moved (GpuArray  *array,
+           gint       n_moves,
+           GError   **failure)
+{
+  return array->memory != NULL && _gpu_memory_was_moved (array->memory, n_moves, failure);
 }
 
 /* Called after the elements were read. */
@@ -141,6 +156,43 @@ landing_end (Landing *landing)
                         g_bytes_get_data (landing->staged, NULL));
 }
 
+/* Reads the memory of the device, and sets @timeline to the stream. */
+static gboolean
+land_device (Landing       *landing,
+             GpuArray      *array,
+             GpuStream     *stream,
+             const char    *function,
+             GCancellable  *cancellable,
+             GpuTimeline  **timeline,
+             GError       **error)
+{
+  GpuPending pending = { NULL, 0 };
+
+  if (*timeline == NULL)
+    *timeline = _gpu_array_begin (array, stream, function, cancellable, error);
+
+  return *timeline != NULL
+         && landing_begin (landing, array, *timeline, cancellable == NULL ? &pending : NULL,
+                           function, error)
+         && _gpu_array_wait (*timeline, &pending, function, cancellable, error);
+}
+
+/* Completes a read of spilled memory. @timeline may execute commands of an earlier attempt, which
+ * write to the same destination. */
+static gboolean
+land_spilled (Landing       *landing,
+              GpuTimeline   *timeline,
+              const char    *function,
+              GCancellable  *cancellable,
+              GError       **error)
+{
+  if (timeline != NULL && landing->is_split)
+    _gpu_memory_wait_for_all (timeline, function, cancellable, NULL);
+
+  return !g_cancellable_set_error_if_cancelled (cancellable, error)
+         && _gpu_array_check_apart (&landing->host, function, error);
+}
+
 static gboolean
 land (Landing       *landing,
       GpuArray      *array,
@@ -150,32 +202,25 @@ land (Landing       *landing,
       GError       **error)
 {
   g_autoptr (GpuTimeline) timeline = NULL;
-  GpuPending pending = { NULL, 0 };
+  GError *failure = NULL;
+  gboolean success;
+  gint n_moves = 0;
 
-  if (landing_take_spilled (landing, array))
+  do
     {
-      if (g_cancellable_set_error_if_cancelled (cancellable, error)
-          || !_gpu_array_check_apart (&landing->host, function, error))
-        return FALSE;
-
-      landing_end (landing);
-
-      return TRUE;
+      success = landing_take_spilled (landing, array, &n_moves)
+                ? land_spilled (landing, timeline, function, cancellable, &failure)
+                : land_device (landing, array, stream, function, cancellable, &timeline,
+                               &failure);
     }
+  while (!success && was_moved (array, n_moves, &failure));
 
-  timeline = _gpu_array_begin (array, stream, function, cancellable, error);
+  if (success)
+    landing_end (landing);
+  else
+    g_propagate_error (error, failure);
 
-  if (timeline == NULL)
-    return FALSE;
-
-  if (!landing_begin (landing, array, timeline, cancellable == NULL ? &pending : NULL, function,
-                      error)
-      || !_gpu_array_wait (timeline, &pending, function, cancellable, error))
-    return FALSE;
-
-  landing_end (landing);
-
-  return TRUE;
+  return success;
 }
 
 /* Allocates host memory for the elements, without gaps between them. */
@@ -283,6 +328,35 @@ gpu_array_read_strided (GpuArray      *array,
          && land (&landing, array, stream, function, cancellable, error);
 }
 
+/* Begins the read of @task. Sets @timeline if a stream executes commands of the read. */
+static void
+begin (GTask        *task,
+       Landing      *landing,
+       GpuStream    *stream,
+       GpuTimeline **timeline,
+       GError      **error)
+{
+  GpuArray *array = g_task_get_source_object (task);
+  const char *function = g_task_get_name (task);
+  gint n_moves = 0;
+
+  do
+    {
+      if (landing_take_spilled (landing, array, &n_moves))
+        {
+          if (!landing->is_split)
+            g_clear_pointer (timeline, _gpu_timeline_unref);
+
+          _gpu_array_check_apart (&landing->host, function, error);
+        }
+      else if (*timeline != NULL
+               || (*timeline = _gpu_array_begin (array, stream, function,
+                                                 g_task_get_cancellable (task), error)) != NULL)
+        landing_begin (landing, array, *timeline, NULL, function, error);
+    }
+  while (was_moved (array, n_moves, error));
+}
+
 /* Takes ownership of @landing and @error. Submits the read unless @error is set. */
 static void
 land_async (GTask      *task,
@@ -290,19 +364,10 @@ land_async (GTask      *task,
             GpuStream  *stream,
             GError     *error)
 {
-  GpuArray *array = g_task_get_source_object (task);
-  const char *function = g_task_get_name (task);
   g_autoptr (GpuTimeline) timeline = NULL;
 
-  if (error == NULL && landing_take_spilled (landing, array))
-    _gpu_array_check_apart (&landing->host, function, &error);
-  else if (error == NULL)
-    {
-      timeline = _gpu_array_begin (array, stream, function, g_task_get_cancellable (task), &error);
-
-      if (timeline != NULL)
-        landing_begin (landing, array, timeline, NULL, function, &error);
-    }
+  if (error == NULL)
+    begin (task, landing, stream, &timeline, &error);
 
   _gpu_memory_end_task (task, timeline, landing, landing_free, error);
 }

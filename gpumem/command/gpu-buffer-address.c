@@ -67,6 +67,24 @@ end_try (GpuTimeline  *timeline,
   return _gpu_memory_wait_for_operation (timeline, pending, function, error);
 }
 
+static gboolean
+try_read (GpuMemory   *memory,
+          GpuStream   *stream,
+          gsize        offset,
+          gpointer     data,
+          gsize        size,
+          const char  *function,
+          GError     **error)
+{
+  GpuTimeline *timeline = get_idle_timeline (memory, stream, function, error);
+  GpuPending pending = { .if_idle = TRUE };
+
+  return timeline != NULL
+         && _gpu_timeline_read (timeline, function, memory, offset, data, size, NULL, &pending,
+                                error)
+         && end_try (timeline, &pending, function, error);
+}
+
 /**
  * gpu_buffer_try_read_address:
  * @buffer: a #GpuBuffer
@@ -95,27 +113,31 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
 {
   const char *function = "gpu_buffer_try_read_address";
   gpointer data = (gpointer) (guintptr) address;
-  g_autoptr (GBytes) spilled = NULL;
-  GpuTimeline *timeline;
-  GpuPending pending = { .if_idle = TRUE };
+  GpuMemory *memory = (GpuMemory *) buffer;
+  GError *failure = NULL;
+  gboolean success;
+  gint n_moves;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
 
   if (!check_address (function, address, size, error))
     return FALSE;
 
-  spilled = _gpu_memory_ref_spilled ((GpuMemory *) buffer);
+  do
+    {
+      g_autoptr (GBytes) spilled = _gpu_memory_ref_spilled (memory, &n_moves);
 
-  if (spilled != NULL)
-    return _gpu_memory_read_spilled ((GpuMemory *) buffer, spilled, offset, data, size, function,
-                                     error);
+      success = G_LIKELY (spilled == NULL)
+                ? try_read (memory, stream, offset, data, size, function, &failure)
+                : _gpu_memory_read_spilled (memory, spilled, offset, data, size, function,
+                                            &failure);
+    }
+  while (G_UNLIKELY (failure != NULL) && _gpu_memory_was_moved (memory, n_moves, &failure));
 
-  timeline = get_idle_timeline ((GpuMemory *) buffer, stream, function, error);
+  if (G_UNLIKELY (failure != NULL))
+    g_propagate_error (error, failure);
 
-  return timeline != NULL
-         && _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset,
-                                data, size, NULL, &pending, error)
-         && end_try (timeline, &pending, function, error);
+  return success;
 }
 
 /**

@@ -7,6 +7,39 @@
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 
+static gboolean
+read_device (GpuMemory     *memory,
+             GpuStream     *stream,
+             gsize          offset,
+             gpointer       data,
+             gsize          size,
+             const char    *function,
+             GCancellable  *cancellable,
+             GError       **error)
+{
+  GpuPending pending = { NULL, 0 };
+  GpuTimeline *timeline = _gpu_memory_peek_timeline (memory, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_read (timeline, function, memory, offset, data, size, NULL, &pending,
+                                error)
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
+}
+
+static gboolean
+read_spilled (GpuMemory     *memory,
+              GBytes        *contents,
+              gsize          offset,
+              gpointer       data,
+              gsize          size,
+              const char    *function,
+              GCancellable  *cancellable,
+              GError       **error)
+{
+  return !g_cancellable_set_error_if_cancelled (cancellable, error)
+         && _gpu_memory_read_spilled (memory, contents, offset, data, size, function, error);
+}
+
 /**
  * gpu_buffer_read: (skip)
  * @buffer: a #GpuBuffer
@@ -39,26 +72,29 @@ gpu_buffer_read (GpuBuffer     *buffer,
                  GError       **error)
 {
   const char *function = "gpu_buffer_read";
-  g_autoptr (GBytes) spilled = NULL;
-  GpuTimeline *timeline;
-  GpuPending pending = { NULL, 0 };
+  GpuMemory *memory = (GpuMemory *) buffer;
+  GError *failure = NULL;
+  gboolean success;
+  gint n_moves;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
-  spilled = _gpu_memory_ref_spilled ((GpuMemory *) buffer);
+  do
+    {
+      g_autoptr (GBytes) spilled = _gpu_memory_ref_spilled (memory, &n_moves);
 
-  if (spilled != NULL)
-    return !g_cancellable_set_error_if_cancelled (cancellable, error)
-           && _gpu_memory_read_spilled ((GpuMemory *) buffer, spilled, offset, data, size,
-                                        function, error);
+      success = G_LIKELY (spilled == NULL)
+                ? read_device (memory, stream, offset, data, size, function, cancellable, &failure)
+                : read_spilled (memory, spilled, offset, data, size, function, cancellable,
+                                &failure);
+    }
+  while (G_UNLIKELY (!success) && _gpu_memory_was_moved (memory, n_moves, &failure));
 
-  timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+  if (G_UNLIKELY (!success))
+    g_propagate_error (error, failure);
 
-  return timeline != NULL
-         && _gpu_timeline_read (timeline, function, (GpuMemory *) buffer, offset, data, size, NULL,
-                                &pending, error)
-         && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
+  return success;
 }
 
 /**
@@ -133,6 +169,40 @@ get_spilled (GpuMemory     *memory,
   return g_steal_pointer (&bytes);
 }
 
+static GBytes *
+get_device (GpuMemory     *memory,
+            GpuStream     *stream,
+            gsize          offset,
+            gsize          size,
+            const char    *function,
+            GCancellable  *cancellable,
+            GError       **error)
+{
+  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuPending pending = { NULL, 0 };
+  g_autoptr (GBytes) bytes = NULL;
+  gpointer data;
+
+  timeline = _gpu_memory_get_timeline (memory, stream, function, cancellable, error);
+
+  if (timeline == NULL
+      || !_gpu_memory_check_range (memory, function, "source", offset, size, error))
+    return NULL;
+
+  bytes = _gpu_bytes_new (size, function, &data, error);
+
+  if (bytes == NULL
+      || !_gpu_timeline_read (timeline, function, memory, offset, data, size,
+                              cancellable == NULL ? NULL : bytes,
+                              cancellable == NULL ? &pending : NULL, error)
+      || !_gpu_memory_wait_for_operation (timeline, &pending, function, error)
+      || (cancellable != NULL
+          && !_gpu_memory_wait_for_all (timeline, function, cancellable, error)))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}
+
 /**
  * gpu_buffer_read_bytes:
  * @buffer: a #GpuBuffer
@@ -161,35 +231,51 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
                        GError       **error)
 {
   const char *function = "gpu_buffer_read_bytes";
-  g_autoptr (GpuTimeline) timeline = NULL;
-  GpuPending pending = { NULL, 0 };
-  g_autoptr (GBytes) spilled = NULL;
-  g_autoptr (GBytes) bytes = NULL;
   GpuMemory *memory = (GpuMemory *) buffer;
-  gpointer data;
+  GError *failure = NULL;
+  GBytes *bytes;
+  gint n_moves;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
 
-  spilled = _gpu_memory_ref_spilled (memory);
+  do
+    {
+      g_autoptr (GBytes) spilled = _gpu_memory_ref_spilled (memory, &n_moves);
 
-  if (spilled != NULL)
-    return get_spilled (memory, spilled, offset, size, function, cancellable, error);
+      bytes = spilled != NULL
+              ? get_spilled (memory, spilled, offset, size, function, cancellable, &failure)
+              : get_device (memory, stream, offset, size, function, cancellable, &failure);
+    }
+  while (bytes == NULL && _gpu_memory_was_moved (memory, n_moves, &failure));
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+  if (bytes == NULL)
+    g_propagate_error (error, failure);
 
-  if (timeline == NULL
-      || !_gpu_memory_check_range (memory, function, "source", offset, size, error))
-    return NULL;
+  return bytes;
+}
 
-  bytes = _gpu_bytes_new (size, function, &data, error);
+/* Submits the read of gpu_buffer_read_bytes_async(), and sets @timeline. */
+static GBytes *
+begin_read (GpuMemory    *memory,
+            GpuStream    *stream,
+            gsize         offset,
+            gsize         size,
+            GTask        *task,
+            GpuTimeline **timeline,
+            GError      **error)
+{
+  const char *function = "gpu_buffer_read_bytes_async";
+  g_autoptr (GBytes) bytes = NULL;
+  gpointer data;
 
-  if (bytes == NULL
-      || !_gpu_timeline_read (timeline, function, memory, offset, data, size,
-                              cancellable == NULL ? NULL : bytes,
-                              cancellable == NULL ? &pending : NULL, error)
-      || !_gpu_memory_wait_for_operation (timeline, &pending, function, error)
-      || (cancellable != NULL
-          && !_gpu_memory_wait_for_all (timeline, function, cancellable, error)))
+  *timeline = _gpu_memory_get_timeline (memory, stream, function, g_task_get_cancellable (task),
+                                        error);
+
+  if (*timeline == NULL
+      || !_gpu_memory_check_range (memory, function, "source", offset, size, error)
+      || (bytes = _gpu_bytes_new (size, function, &data, error)) == NULL
+      || !_gpu_timeline_transfer_bytes (*timeline, function, FALSE, memory, offset, bytes,
+                                        _gpu_progress_peek (task), error))
     return NULL;
 
   return g_steal_pointer (&bytes);
@@ -242,34 +328,32 @@ gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
                              GAsyncReadyCallback    callback,
                              gpointer               user_data)
 {
-  const char *function = "gpu_buffer_read_bytes_async";
   GpuMemory *memory = (GpuMemory *) buffer;
   g_autoptr (GpuTimeline) timeline = NULL;
-  g_autoptr (GBytes) spilled = NULL;
-  g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
-  gpointer data;
+  GBytes *bytes;
+  gint n_moves;
 
   g_return_if_fail (GPU_IS_BUFFER (buffer));
 
-  spilled = _gpu_memory_ref_spilled (memory);
-  task = spilled != NULL
-         ? g_task_new (buffer, cancellable, callback, user_data)
-         : _gpu_memory_begin_task (memory, stream, function, gpu_buffer_read_bytes_async,
-                                   cancellable, callback, user_data, &timeline, &error);
+  task = g_task_new (buffer, cancellable, callback, user_data);
+  g_task_set_source_tag (task, gpu_buffer_read_bytes_async);
   _gpu_progress_begin (task, size, progress_callback, progress_data, progress_notify);
 
-  if (spilled != NULL)
-    bytes = get_spilled (memory, spilled, offset, size, function, cancellable, &error);
-  else if (timeline != NULL
-           && _gpu_memory_check_range (memory, function, "source", offset, size, &error)
-           && (bytes = _gpu_bytes_new (size, function, &data, &error)) != NULL)
-    _gpu_timeline_transfer_bytes (timeline, function, FALSE, memory, offset, bytes,
-                                  _gpu_progress_peek (task), &error);
+  do
+    {
+      g_autoptr (GBytes) spilled = _gpu_memory_ref_spilled (memory, &n_moves);
 
-  _gpu_memory_end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref,
-                        error);
+      g_clear_pointer (&timeline, _gpu_timeline_unref);
+      bytes = spilled != NULL
+              ? get_spilled (memory, spilled, offset, size, "gpu_buffer_read_bytes_async",
+                             cancellable, &error)
+              : begin_read (memory, stream, offset, size, task, &timeline, &error);
+    }
+  while (bytes == NULL && _gpu_memory_was_moved (memory, n_moves, &error));
+
+  _gpu_memory_end_task (task, timeline, bytes, (GDestroyNotify) g_bytes_unref, error);
 }
 
 /**

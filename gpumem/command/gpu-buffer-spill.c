@@ -52,7 +52,8 @@ set_move_error (GpuMemory   *memory,
                  function, memory->size);
 }
 
-/* Changes the state from @from to MOVING, as the first step of a move to the state @to. */
+/* Changes the state from @from to SPILLING or MOVING, as the first step of a move to the state
+ * @to. */
 static Move
 begin_move (GpuMemory       *memory,
             GpuMemoryState   from,
@@ -69,7 +70,7 @@ begin_move (GpuMemory       *memory,
    * driver reads the contents, and this thread would then block. */
   state = (GpuMemoryState) g_atomic_int_get (&memory->state);
 
-  if (state == GPU_MEMORY_STATE_MOVING)
+  if (state == GPU_MEMORY_STATE_SPILLING || state == GPU_MEMORY_STATE_MOVING)
     {
       _gpu_memory_fail_in_state (memory, state, function, error);
       return MOVE_REFUSED;
@@ -87,7 +88,11 @@ begin_move (GpuMemory       *memory,
     }
 
   if (can_begin)
-    g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_MOVING);
+    {
+      g_atomic_int_inc (&memory->n_moves);
+      g_atomic_int_set (&memory->state, to == GPU_MEMORY_STATE_SPILLED ? GPU_MEMORY_STATE_SPILLING
+                                                                       : GPU_MEMORY_STATE_MOVING);
+    }
 
   _gpu_storage_unlock (storage->root);
 
@@ -105,27 +110,44 @@ begin_move (GpuMemory       *memory,
   return MOVE_REFUSED;
 }
 
+/* Changes the state to @to, and the contents on the host to @contents. If the memory was released
+ * during the move, only drops the contents on the host, and returns FALSE. */
+static gboolean
+change_state (GpuMemory      *memory,
+              GpuMemoryState  to,
+              GBytes         *contents)
+{
+  GpuStorage *root = memory->storage->root;
+  g_autoptr (GBytes) before = NULL;
+  gboolean is_released;
+
+  _gpu_storage_lock (root);
+  g_mutex_lock (&memory->spilled_lock);
+
+  is_released = g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_RELEASED;
+  before = memory->spilled;
+  memory->spilled = contents != NULL && !is_released ? g_bytes_ref (contents) : NULL;
+
+  if (!is_released)
+    g_atomic_int_set (&memory->state, to);
+
+  g_mutex_unlock (&memory->spilled_lock);
+  _gpu_storage_unlock (root);
+
+  return !is_released;
+}
+
 /* Changes the state to @to, unless the memory was released during the move. */
 static void
 end_move (GpuMemory      *memory,
           GpuMemoryState  to)
 {
-  GpuStorage *storage = memory->storage;
-  gboolean is_released;
-
-  _gpu_storage_lock (storage->root);
-  is_released = !g_atomic_int_compare_and_exchange (&memory->state, GPU_MEMORY_STATE_MOVING, to);
-  _gpu_storage_unlock (storage->root);
-
-  if (!is_released)
-    return;
-
-  g_clear_pointer (&memory->spilled, g_bytes_unref);
-  _gpu_storage_unuse (storage);
+  if (!change_state (memory, to, to == GPU_MEMORY_STATE_SPILLED ? memory->spilled : NULL))
+    _gpu_storage_unuse (memory->storage);
 }
 
 /* Creates a second buffer over the storage of @memory. The second buffer is usable while @memory is
- * in the state MOVING. */
+ * being moved. */
 static GpuBuffer *
 make_twin (GpuMemory *memory)
 {
@@ -164,18 +186,19 @@ spill (GpuMemory   *memory,
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
 
+  /* From here on, no other thread submits work that uses the memory: reads return @content. */
   if (content != NULL)
-    _gpu_storage_wait_for_retiring (storage);
-
-  if (content == NULL || !drop_memory (memory, error))
     {
-      g_prefix_error (error, "%s: ", function);
-      return FALSE;
+      change_state (memory, GPU_MEMORY_STATE_MOVING, content);
+      _gpu_storage_wait_for_retiring (storage);
     }
 
-  memory->spilled = g_steal_pointer (&content);
+  if (content != NULL && drop_memory (memory, error))
+    return TRUE;
 
-  return TRUE;
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
 }
 
 static void
@@ -199,6 +222,11 @@ notify_spilled (GpuBuffer *buffer)
  * gpu_array_read_strided() and their asynchronous variants read the contents from the host. All
  * other operations on @buffer fail with %GPU_ERROR_BUSY. This includes reads in the order of a
  * stream, such as gpu_stream_read(): earlier work of the stream may still use their destination.
+ *
+ * The functions that read a spilled buffer also succeed while another thread is in this function or
+ * in gpu_buffer_unspill(). Until the contents are on the host, they read the device memory, and
+ * wait for the same work as a read of a buffer that is not spilled. Other operations that would
+ * write the memory fail with %GPU_ERROR_BUSY meanwhile.
  *
  * Handles and addresses of @buffer are 0 while it is spilled. After gpu_buffer_unspill(), handles
  * and addresses have new values. Streams registered with gpu_memory_add_stream() are no longer
@@ -416,8 +444,6 @@ unspill (GpuMemory    *memory,
 
   if (write_contents (memory, timeline, function, error))
     {
-      g_clear_pointer (&memory->spilled, g_bytes_unref);
-
       if (memory->storage->suballocation != NULL)
         memory->storage->suballocation->unspilled (memory);
 

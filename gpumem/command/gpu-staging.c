@@ -78,6 +78,7 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
                      gboolean               blocking)
 {
   const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
+  const GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
   gboolean plain;
 
   if (timeline->context->backend->transfer == NULL
@@ -87,7 +88,8 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   /* Do not stage the copy if the context or the memory is unusable: _gpu_submit() then reports the
    * error. In a forked child, not even the locks are usable, so check this before locking. */
   if (!_gpu_native_context_check (timeline->context, NULL)
-      || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
+      || (state != GPU_MEMORY_STATE_USABLE
+          && (copy->write || state != GPU_MEMORY_STATE_SPILLING)))
     return NULL;
 
   /* The threads of a staged copy would wait for work that the driver only records. The driver

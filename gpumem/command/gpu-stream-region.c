@@ -98,12 +98,13 @@ is_image (const Side *side)
 static gboolean
 check_side (const char  *function,
             Side        *side,
+            gboolean     write,
             GError     **error)
 {
   if (side->memory == NULL)
     return TRUE;
 
-  if (!_gpu_memory_check (side->memory, function, error))
+  if (!_gpu_memory_check_access (side->memory, write, function, error))
     return FALSE;
 
   side->native.context = side->memory->storage->context;
@@ -199,8 +200,8 @@ resolve (RegionCopy       *copy,
   const GpuLayout *layouts[] = { destination_layout, source_layout };
   Side *sides[] = { &copy->destination, &copy->source };
 
-  if (!check_side (copy->function, sides[0], error) || !check_side (copy->function, sides[1], error)
-      || !resolve_extent (copy, error))
+  if (!check_side (copy->function, sides[0], TRUE, error)
+      || !check_side (copy->function, sides[1], FALSE, error) || !resolve_extent (copy, error))
     return FALSE;
 
   for (guint i = 0; i < G_N_ELEMENTS (sides); i++)
@@ -468,7 +469,7 @@ _gpu_region_check (GpuMemory        *memory,
   RegionCopy copy = { .function = function, .extent = *extent,
                       .source = { .name = name, .memory = memory } };
 
-  return check_side (function, &copy.source, error) && resolve_extent (&copy, error)
+  return check_side (function, &copy.source, TRUE, error) && resolve_extent (&copy, error)
          && (is_image (&copy.source) ? resolve_image : resolve_linear) (&copy, &copy.source,
                                                                         layout, error);
 }

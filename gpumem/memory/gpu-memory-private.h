@@ -6,12 +6,15 @@
 
 G_BEGIN_DECLS
 
-/* The state of a memory object. Uses are rejected unless the state is GPU_MEMORY_STATE_USABLE. */
+/* The state of a memory object. Uses are rejected unless the state is GPU_MEMORY_STATE_USABLE, but
+ * GPU_MEMORY_STATE_SPILLING permits submissions that read the memory. */
 typedef enum
 {
   GPU_MEMORY_STATE_USABLE,
   GPU_MEMORY_STATE_RELEASED,
-  GPU_MEMORY_STATE_MOVING,          /* a thread is spilling or unspilling the memory */
+  GPU_MEMORY_STATE_SPILLING,        /* a thread reads the contents, to spill them */
+  GPU_MEMORY_STATE_MOVING,          /* a thread is spilling or restoring the memory; `spilled` has
+                                     * the contents */
   GPU_MEMORY_STATE_SPILLED
 } GpuMemoryState;
 
@@ -33,8 +36,12 @@ struct _GpuMemory
   guint64         handle;           /* the driver's handle; kept after a release, to compare */
   guint64         address;          /* the address that kernels use, 0 if unknown */
   GBytes         *host_bytes;       /* (nullable): host memory that the object uses in place */
-  GBytes         *spilled;          /* (nullable): the contents while the memory is spilled; read by
-                                     * other threads with _gpu_memory_ref_spilled() only */
+  gint            n_moves;          /* atomic; the number of moves to the host and back so far */
+  GMutex          spilled_lock;     /* held for changes of `spilled`, and of the state to or from
+                                     * MOVING; no thread holds it while a driver moves the memory,
+                                     * unlike the lock of the root */
+  GBytes         *spilled;          /* (nullable): the contents in the states MOVING and SPILLED;
+                                     * see _gpu_memory_ref_spilled() */
 };
 
 /* Sets the storage of @memory, and copies attributes of the storage to @memory. Takes ownership of
@@ -65,14 +72,25 @@ GPU_COLD gboolean
 GPU_COLD GBytes *
          _gpu_memory_ref_spilled_slowly (GpuMemory *memory);
 
-/* (transfer full): returns the contents of spilled memory, which do not change, or NULL if @memory
- * is not spilled. */
+/* (transfer full): returns the contents of spilled memory, which do not change, or NULL if they are
+ * not on the host. In the latter case, another thread may spill the memory before the caller has
+ * submitted a read. So if the read fails, the caller passes @n_moves to _gpu_memory_was_moved(). */
 static inline GBytes *
-_gpu_memory_ref_spilled (GpuMemory *memory)
+_gpu_memory_ref_spilled (GpuMemory *memory,
+                         gint      *n_moves)
 {
-  return G_LIKELY (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_SPILLED)
+  *n_moves = g_atomic_int_get (&memory->n_moves);
+
+  return G_LIKELY (g_atomic_int_get (&memory->state) < GPU_MEMORY_STATE_MOVING)
          ? NULL : _gpu_memory_ref_spilled_slowly (memory);
 }
+
+/* Returns whether a read failed only because another thread moved the memory, and must be repeated
+ * from _gpu_memory_ref_spilled(), which set @n_moves. Then also clears @failure. */
+GPU_COLD gboolean
+         _gpu_memory_was_moved   (GpuMemory       *memory,
+                                  gint             n_moves,
+                                  GError         **failure);
 
 /* Returns FALSE with an error if @memory was never initialised, or if its state is not
  * GPU_MEMORY_STATE_USABLE, for example because it was released or spilled. */
@@ -86,8 +104,20 @@ _gpu_memory_check (GpuMemory   *memory,
          || _gpu_memory_fail (memory, function, error);
 }
 
-/* Returns whether a use must be rejected: the memory is not usable, or the use writes constant
- * memory. Combines these conditions into a single branch, because every use calls this function. */
+/* Like _gpu_memory_check(), for a submission that writes the memory or only reads it. */
+static inline gboolean
+_gpu_memory_check_access (GpuMemory   *memory,
+                          gboolean     write,
+                          const char  *function,
+                          GError     **error)
+{
+  return (!write && memory->storage != NULL
+          && g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_SPILLING)
+         || _gpu_memory_check (memory, function, error);
+}
+
+/* Returns whether a use must be rejected, except for reads that only _gpu_memory_check_access()
+ * permits. Combines the conditions into one branch, because every use calls this function. */
 static inline gboolean
 _gpu_memory_is_refused (const GpuMemory *memory,
                         gboolean         write)

@@ -209,6 +209,7 @@ gpu_memory_finalize (GObject *object)
     }
 
   g_clear_pointer (&memory->spilled, g_bytes_unref);
+  g_mutex_clear (&memory->spilled_lock);
   g_clear_pointer (&memory->host_bytes, g_bytes_unref);
   g_clear_object (&memory->context);
 
@@ -336,6 +337,7 @@ gpu_memory_class_init (GpuMemoryClass *klass)
 static void
 gpu_memory_init (GpuMemory *memory)
 {
+  g_mutex_init (&memory->spilled_lock);
 }
 
 void
@@ -411,7 +413,7 @@ _gpu_memory_fail_in_state (GpuMemory       *memory,
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the %s is spilled to the host; gpu_buffer_unspill() restores it", function,
                  what);
-  else /* GPU_MEMORY_STATE_MOVING, or usable again since the caller checked the state */
+  else /* on its way, or usable again since the caller checked the state */
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the %s is on its way to the host or back", function, what);
 
@@ -453,15 +455,24 @@ _gpu_memory_acquire (GpuMemory   *memory,
 GBytes *
 _gpu_memory_ref_spilled_slowly (GpuMemory *memory)
 {
-  GpuStorage *root = memory->storage->root;
-  GBytes *contents = NULL;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&memory->spilled_lock);
 
-  _gpu_storage_lock (root);
-  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_SPILLED)
-    contents = g_bytes_ref (memory->spilled);
-  _gpu_storage_unlock (root);
+  return memory->spilled != NULL ? g_bytes_ref (memory->spilled) : NULL;
+}
 
-  return contents;
+gboolean
+_gpu_memory_was_moved (GpuMemory  *memory,
+                       gint        n_moves,
+                       GError    **failure)
+{
+  if (!g_error_matches (*failure, GPU_ERROR, GPU_ERROR_BUSY)
+      || (g_atomic_int_get (&memory->state) < GPU_MEMORY_STATE_MOVING
+          && g_atomic_int_get (&memory->n_moves) == n_moves))
+    return FALSE;
+
+  g_clear_error (failure);
+
+  return TRUE;
 }
 
 gboolean
@@ -860,6 +871,7 @@ gpu_memory_get_attributes (GpuMemory  *memory,
 void
 gpu_memory_release (GpuMemory *memory)
 {
+  g_autoptr (GBytes) contents = NULL;
   GpuMemoryState before;
 
   g_return_if_fail (GPU_IS_MEMORY (memory));
@@ -875,13 +887,17 @@ gpu_memory_release (GpuMemory *memory)
   if (before == GPU_MEMORY_STATE_RELEASED)
     return;
 
-  /* While another thread spills or restores the memory, that thread still needs the storage. In
-   * this case, end_move() in gpu-buffer-spill.c drops this use of the storage. */
-  if (before != GPU_MEMORY_STATE_MOVING)
+  /* While another thread spills or restores the memory, that thread still needs the storage and
+   * the contents. In this case, end_move() in gpu-buffer-spill.c releases them. */
+  if (before != GPU_MEMORY_STATE_SPILLING && before != GPU_MEMORY_STATE_MOVING)
     _gpu_storage_unuse (memory->storage);
 
   if (before == GPU_MEMORY_STATE_SPILLED)
-    g_clear_pointer (&memory->spilled, g_bytes_unref);
+    {
+      g_mutex_lock (&memory->spilled_lock);
+      contents = g_steal_pointer (&memory->spilled);
+      g_mutex_unlock (&memory->spilled_lock);
+    }
 
   g_signal_emit (memory, signals[RELEASED], 0);
 }

@@ -40,12 +40,12 @@ fail_access (const GpuSubmission    *submission,
 {
   GpuMemory *memory = access->memory;
 
-  if (!_gpu_memory_check (memory, submission->function, error))
+  if (!_gpu_memory_check_access (memory, access->write, submission->function, error))
     return FALSE;
 
   /* A submission without an operation writes nothing: the access only orders later work. */
   if (memory->storage->context == context || submission->peers)
-    return submission->run == NULL || !_gpu_memory_is_refused (memory, access->write)
+    return submission->run == NULL || !memory->is_constant || !access->write
            || fail_constant (submission, access, error);
 
   return _gpu_native_context_set_memory_mismatch (submission->function, memory->size,
@@ -167,7 +167,7 @@ check_access_locked (const GpuSubmission  *submission,
   if (access->memory == NULL)
     return TRUE;
 
-  if (!_gpu_memory_check (access->memory, function, error))
+  if (!_gpu_memory_check_access (access->memory, access->write, function, error))
     return FALSE;
 
   if (storage->root->mapped == NULL || (storage->root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0)
@@ -228,7 +228,7 @@ _gpu_submission_check_mappings (const char  *function,
       GpuStorage *root;
       gboolean success;
 
-      if (!_gpu_memory_check (accesses[i].memory, function, error))
+      if (!_gpu_memory_check_access (accesses[i].memory, accesses[i].write, function, error))
         return FALSE;
 
       accesses[i].storage = accesses[i].memory->storage;
