@@ -3,6 +3,7 @@
 streams, buffers and kernels behave the same with and without the module, on every device that
 GPUMEM_TEST selects."""
 
+import asyncio
 import gc
 import inspect
 import os
@@ -843,6 +844,47 @@ def test_rounds(fixture):
     assert abs(len(gc.get_objects()) - objects) < 100
     equal(pool.active_blocks, 0)
     equal(Gpu.debug_list_live_objects().unpack().get("buffer", 0), buffers)
+
+
+def test_read_while_moving(fixture):
+    """Reads succeed while another thread spills and restores the buffer, also behind other work."""
+    size = 1 << 20
+    stream = fixture.new_stream()
+    buffer = fixture.buffer(size)
+    other = fixture.buffer(size)
+    buffer.fill(7)
+    expected = bytes([7]) * size
+    is_done = threading.Event()
+    failures = []
+
+    def move():
+        try:
+            while not is_done.is_set():
+                buffer.spill()
+                buffer.unspill()
+        except BaseException as error:
+            failures.append(error)
+
+    async def read():
+        target = bytearray(size)
+        await buffer.read_into_async(target, 0, stream)
+        return await buffer.read_async(0, size, stream), target
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        for i in range(50):
+            target = bytearray(size)
+            stream.fill(other, i)
+            buffer.read_into(target, 0, stream)
+            stream.fill(other, i)
+            assert target == expected == buffer.read(0, size, stream)
+            stream.fill(other, i)
+            equal(asyncio.run(read()), (expected, expected))
+    finally:
+        is_done.set()
+        thread.join(DEADLINE)
+    equal(failures, [])
 
 
 CHILD = """

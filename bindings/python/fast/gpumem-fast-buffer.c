@@ -92,6 +92,27 @@ typedef gboolean (*SubmitFunc) (GpuStream  *stream,
                                 GBytes     *bytes,
                                 GError    **error);
 
+/* Reads at once if @error reports that another thread has spilled the buffer since try_move(): a
+ * read in the order of a stream is then refused. Returns whether the data were read. */
+static gboolean
+read_spilled (GpuBuffer  *buffer,
+              GpuStream  *stream,
+              gsize       offset,
+              GBytes     *bytes,
+              GError    **error)
+{
+  gconstpointer data;
+  gsize size;
+
+  if (!g_error_matches (*error, GPU_ERROR, GPU_ERROR_BUSY))
+    return FALSE;
+
+  g_clear_error (error);
+  data = g_bytes_get_data (bytes, &size);
+
+  return gpu_buffer_read (buffer, stream, offset, (gpointer) data, size, NULL, error);
+}
+
 /* Submits a transfer behind the pending work and waits. Returns NULL with an exception on failure.
  * The transfer stays in flight after KeyboardInterrupt, so the bytes must own their memory. */
 static PyObject *
@@ -103,13 +124,15 @@ submit_and_wait (GpuBuffer  *buffer,
 {
   GpuMemory *memory = (GpuMemory *) buffer;
   g_autoptr (GpuStream) stream = NULL;
+  gboolean is_read = FALSE;
   GError *error = NULL;
 
   Py_BEGIN_ALLOW_THREADS
   stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory));
 
-  if (stream != NULL)
-    submit (stream, memory, offset, bytes, &error);
+  if (stream != NULL && !submit (stream, memory, offset, bytes, &error)
+      && submit == gpu_stream_read_into)
+    is_read = read_spilled (buffer, given, offset, bytes, &error);
 
   Py_END_ALLOW_THREADS
 
@@ -118,6 +141,9 @@ submit_and_wait (GpuBuffer  *buffer,
       PyErr_SetString (PyExc_RuntimeError, "the context has no default stream");
       return NULL;
     }
+
+  if (is_read)
+    return PyBool_FromLong (TRUE);
 
   return error == NULL ? gpu_fast_wait_for_stream (stream) : gpu_fast_finish (FALSE, error);
 }

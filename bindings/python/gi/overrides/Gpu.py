@@ -548,7 +548,12 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         if self._try(exported, self.try_read_address, stream, offset, address, size):
             return True
         stream = self._get_stream(stream)
-        Gpu.Stream.read_into(stream, self, offset, hold(exported))
+        try:
+            Gpu.Stream.read_into(stream, self, offset, hold(exported))
+        except BusyError:               # another thread has spilled the buffer since _try()
+            data = self.read_bytes(stream, offset, size, None)
+            ctypes.memmove(address, data.get_data(), size)
+            return True
         return stream.synchronize()
 
     @staticmethod
@@ -666,8 +671,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         size = _rest(self, offset, size)
         if progress is None and HELD_SIZE <= size <= self.get_size() and not self.spilled:
             data = new_bytes(None, size)
-            await self._read_exported_async(Exported(data), offset, stream)
-            return data
+            if await self._read_exported_async(Exported(data), offset, stream):
+                return data
         data = await self._read_with_progress(offset, size, stream, progress)
         result = new_bytes(None, size)
         await _copy_bytes(data, bytes_address(result), size)
@@ -688,17 +693,24 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         exported = Exported(target, writable=True)
         size = exported.size
         if (progress is None or size == 0) and not self.spilled:
-            await self._read_exported_async(exported, offset, stream)
-            return size
+            if await self._read_exported_async(exported, offset, stream):
+                return size
+            exported = Exported(target, writable=True)
         with exported:
             data = await self._read_with_progress(offset, size, stream, progress)
             await _copy_bytes(data, exported.address, size)
         return size
 
     async def _read_exported_async(self, exported, offset, stream):
+        """Returns False, and releases the export, if the memory is in use: another thread may have
+        spilled it."""
         stream = self._get_stream(stream)
-        Gpu.Stream.read_into(stream, self, offset, hold(exported))
+        try:
+            Gpu.Stream.read_into(stream, self, offset, hold(exported))
+        except BusyError:
+            return False
         await stream.record()
+        return True
 
     async def write_async(self, data, offset=0, stream=None, *, progress=None) -> bool:
         """write() for asyncio. The data must not change before the write has completed.
