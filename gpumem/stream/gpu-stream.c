@@ -882,7 +882,8 @@ get_timed_event_locked (GpuTimeline     *timeline,
 
   if (is_last)
     *event = _gpu_native_event_ref (timeline->timed_event);
-  else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
+  else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0
+           && _gpu_timeline_check_fence_locked (timeline, error))
     *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
 
   /* The recording of a new event counts as a submission. The function below counts it. */
@@ -952,7 +953,10 @@ record_shared_locked (GpuTimeline    *timeline,
                       GError        **error)
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
-  GpuNativeEvent *event = ops->record (timeline->stream, flags, error);
+  GpuNativeEvent *event = NULL;
+
+  if (_gpu_timeline_check_fence_locked (timeline, error))
+    event = ops->record (timeline->stream, flags, error);
 
   if (event == NULL)
     return NULL;
@@ -984,9 +988,14 @@ record_shared_locked (GpuTimeline    *timeline,
  * %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord), gpu_event_export_handle() can
  * share the event with another process.
  *
+ * While @stream is being captured into a CUDA graph, only streams can wait for the event, and then
+ * take part in the capture. The host must wait until the capture has ended: before that, waits and
+ * queries fail with %GPU_ERROR_NOT_SUPPORTED, and so do all other waits for @stream.
+ *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED for
  *   %GPU_EVENT_FLAGS_INTERPROCESS without %GPU_CAPABILITIES_IPC_HANDLES, or for
- *   %GPU_EVENT_FLAGS_TIMING on OpenCL without %GPU_STREAM_FLAGS_PROFILING; with
+ *   %GPU_EVENT_FLAGS_TIMING on OpenCL without %GPU_STREAM_FLAGS_PROFILING, or for both flags in a
+ *   stream that is being captured into a graph; with
  *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or for %GPU_EVENT_FLAGS_INTERPROCESS together
  *   with %GPU_EVENT_FLAGS_TIMING; or with the driver's error
  *
@@ -1092,10 +1101,18 @@ is_idle_for_driver (GpuTimeline  *timeline,
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
   GError *failure = NULL;
+  gboolean is_allowed;
   GpuEventStatus status;
 
   if (ops->query == NULL || g_atomic_int_get (&timeline->context->lost))
     return is_idle_by_marker (timeline, error);
+
+  _gpu_timeline_lock (timeline);
+  is_allowed = _gpu_timeline_check_fence_locked (timeline, error);
+  _gpu_timeline_unlock (timeline);
+
+  if (!is_allowed)
+    return FALSE;
 
   status = ops->query (timeline->stream, &failure);
 

@@ -469,6 +469,9 @@ run_pending_locked (GpuTimeline          *timeline,
                     GpuPending           *pending,
                     GError              **error)
 {
+  if (!_gpu_timeline_check_fence_locked (timeline, error))
+    return FALSE;
+
   if (can_run_now_locked (timeline, submission))
     return run_now_locked (timeline, submission, error);
 
@@ -580,6 +583,9 @@ order_and_run_locked (GpuSubmitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
 
+  if (pending != NULL && !_gpu_timeline_check_fence_locked (timeline, error))
+    return FALSE;
+
   if (s->waits == NULL && s->user_wait == NULL && !s->is_exclusive && !s->is_external
       && can_run_now_locked (timeline, s->submission))
     return run_now_locked (timeline, s->submission, error);
@@ -601,8 +607,7 @@ order_and_run_locked (GpuSubmitter  *s,
 /* Records a fence behind an operation that waits for another stream or copies between contexts:
  * streams that use memory in turns wait for such operations. A fence that is recorded only when the
  * other stream needs it also waits for all that this stream does in between, and the streams would
- * work one after the other. A fence behind completed work would never be removed, and an event that
- * is recorded during a capture never completes. */
+ * work one after the other. A fence behind completed work would never be removed. */
 static void
 record_fence_locked (const GpuSubmitter *s)
 {
@@ -611,8 +616,7 @@ record_fence_locked (const GpuSubmitter *s)
 
   if ((s->waits == NULL && !s->submission->peers) || s->submission->n_accesses == 0
       || timeline->completed == timeline->submitted
-      || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
-      || _gpu_timeline_is_capturing_locked (timeline))
+      || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
     return;
 
   fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);

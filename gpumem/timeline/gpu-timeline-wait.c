@@ -56,8 +56,11 @@ job_waits_for_locked (GpuTimeline *timeline,
   return FALSE;
 }
 
-/* Returns FALSE if no waiter needs a point, or another job already waits for the same point. Sets
- * @seq to the point to wait for, and @fence to its fence. If no fence could be recorded, sets
+/* Returns FALSE if no waiter needs a point, or another job already waits for the same point. Also
+ * returns FALSE if the stream is being captured: all waiters already have fences, and the next wait
+ * or collection after the capture releases the retained objects.
+ *
+ * Sets @seq to the point to wait for, and @fence to its fence. If no fence could be recorded, sets
  * @fence to NULL, and @drained to whether all work has completed, with @failure if work failed. */
 static gboolean
 job_begin_locked (GpuTimeline  *timeline,
@@ -74,6 +77,13 @@ job_begin_locked (GpuTimeline  *timeline,
     return FALSE;
 
   *fence = _gpu_timeline_get_fence_locked (timeline, *seq, &error);
+
+  if (*fence == NULL && _gpu_timeline_is_capturing_locked (timeline))
+    {
+      timeline->collect_to = timeline->completed;
+      return FALSE;
+    }
+
   *seq = *fence != NULL ? (*fence)->seq : timeline->submitted;
   *drained = *fence == NULL && _gpu_timeline_drain_locked (timeline, failure);
 
@@ -238,8 +248,8 @@ get_fence (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* Returns FALSE if the stream was freed. Also returns FALSE in a forked process, because another
- * thread of the parent may have held a lock during the fork. */
+/* Returns FALSE if the stream was freed or is being captured. Also returns FALSE in a forked
+ * process, because another thread of the parent may have held a lock during the fork. */
 static gboolean
 begin_finish (GpuTimeline *timeline,
               guint64     *submitted)
@@ -251,7 +261,8 @@ begin_finish (GpuTimeline *timeline,
 
   locker = g_mutex_locker_new (&timeline->lock);
 
-  return _gpu_timeline_begin_finish_locked (timeline, submitted);
+  return !_gpu_timeline_is_capturing_locked (timeline)
+         && _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
 /* Waits for all work in the stream. Called if no fence could be recorded. Without this wait, the
@@ -277,7 +288,8 @@ finish (GpuTimeline *timeline)
 
 /* Returns FALSE in these cases: the point is reached; a fence for the point exists; user events may
  * fail the work; the stream is out of order or has no users; the program may destroy the stream
- * during the wait. */
+ * during the wait; the stream is being captured, which only a stream whose handle the program has
+ * can begin. */
 static gboolean
 begin_wait (GpuTimeline *timeline,
             guint64      seq,
@@ -288,7 +300,8 @@ begin_wait (GpuTimeline *timeline,
 
   if (timeline->completed >= seq || (newest != NULL && newest->seq >= seq)
       || timeline->n_user_waits > 0 || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
-      || timeline->is_borrowed || g_atomic_int_get (&timeline->users) == 0)
+      || timeline->is_borrowed || g_atomic_int_get (&timeline->users) == 0
+      || (g_atomic_int_get (&timeline->is_open) && _gpu_timeline_is_capturing_locked (timeline)))
     return FALSE;
 
   return _gpu_timeline_begin_finish_locked (timeline, submitted);

@@ -395,17 +395,11 @@ find_fence_locked (GpuTimeline *timeline,
   return found;
 }
 
-GpuFence *
-_gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
-                                guint64       seq,
-                                GError      **error)
+static GpuFence *
+record_fence_locked (GpuTimeline  *timeline,
+                     GError      **error)
 {
-  const GpuStreamOps *ops = timeline->context->backend->stream;
-  GpuFence *fence = find_fence_locked (timeline, seq);
   GpuNativeEvent *event;
-
-  if (fence != NULL)
-    return _gpu_fence_ref (fence);
 
   if (timeline->is_ended)
     {
@@ -414,15 +408,45 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
       return NULL;
     }
 
-  event = ops->record (timeline->stream, GPU_EVENT_FLAGS_NONE, error);
+  event = timeline->context->backend->stream->record (timeline->stream, GPU_EVENT_FLAGS_NONE,
+                                                      error);
 
-  if (event == NULL)
+  return event != NULL ? fence_new (timeline->submitted, event) : NULL;
+}
+
+GpuFence *
+_gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
+                                guint64       seq,
+                                GError      **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  GpuFence *fence = find_fence_locked (timeline, seq);
+
+  if (fence != NULL)
+    return _gpu_fence_ref (fence);
+
+  if (!_gpu_timeline_check_fence_locked (timeline, error))
     return NULL;
 
-  fence = fence_new (timeline->submitted, event);
+  fence = record_fence_locked (timeline, error);
+
+  if (fence == NULL)
+    return NULL;
+
   g_queue_push_tail (&timeline->fences, fence);
 
   return ops->flush (timeline->stream, error) ? _gpu_fence_ref (fence) : NULL;
+}
+
+/* A fence of a capture is not listed: when the capture ends, its event is of no use any more. */
+GpuFence *
+_gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
+                                       guint64       seq,
+                                       GError      **error)
+{
+  return find_fence_locked (timeline, seq) == NULL && _gpu_timeline_is_capturing_locked (timeline)
+         ? record_fence_locked (timeline, error)
+         : _gpu_timeline_get_fence_locked (timeline, seq, error);
 }
 
 gboolean
@@ -436,6 +460,20 @@ _gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
     ops->get_state (timeline->stream, &id, &capture);
 
   return capture != 0;
+}
+
+gboolean
+_gpu_timeline_check_fence_locked (GpuTimeline  *timeline,
+                                  GError      **error)
+{
+  if (!_gpu_timeline_is_capturing_locked (timeline))
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "the stream is being captured into a graph, and the host cannot wait for "
+                       "captured work; end the capture first");
+
+  return FALSE;
 }
 
 gboolean
@@ -719,6 +757,21 @@ retire_drained_locked (GpuTimeline  *timeline,
   retire_locked (timeline, timeline->submitted, failure, retired);
 }
 
+/* Work without a fence in a stream that is being captured counts as captured, and so as complete:
+ * the host cannot wait for it. */
+static void
+retire_captured_locked (GpuTimeline *timeline,
+                        GpuRetired  *retired)
+{
+  const GpuFence *newest = g_queue_peek_tail (&timeline->fences);
+  g_autoptr (GError) failure = NULL;
+
+  if (newest != NULL)
+    timeline->context->backend->event->wait (newest->event, FALSE, &failure);
+
+  retire_locked (timeline, timeline->submitted, failure, retired);
+}
+
 /* Called when the last user of the timeline is removed. The program may destroy a borrowed stream
  * after this call, so this function records a fence for pending points. For a borrowed stream, work
  * that the program submitted itself is only included if a pool depends on it. */
@@ -741,7 +794,9 @@ end_use_locked (GpuTimeline  *timeline,
   if (pending && !g_atomic_int_get (&timeline->context->lost))
     fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);
 
-  if (pending && fence == NULL && _gpu_timeline_drain_locked (timeline, failure))
+  if (pending && fence == NULL && _gpu_timeline_is_capturing_locked (timeline))
+    retire_captured_locked (timeline, retired);
+  else if (pending && fence == NULL && _gpu_timeline_drain_locked (timeline, failure))
     retire_drained_locked (timeline, *failure, retired);
 
   timeline->is_ended = timeline->is_borrowed;

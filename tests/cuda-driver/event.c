@@ -15,12 +15,14 @@ get_event (CUevent handle)
   return handle->object.context->error;
 }
 
-/* The host cannot wait for an event that a capture recorded. */
+/* The host cannot wait for an event that a capture recorded. The real driver also invalidates the
+ * capture. */
 static CUresult
 get_recorded (CUevent handle)
 {
   TRY (get_event (handle));
-  return handle->capture != 0 ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+  return handle->capture != 0
+         ? misuse (CUDA_ERROR_CAPTURED_EVENT, "the event was recorded in a capture") : CUDA_SUCCESS;
 }
 
 ENTRY (cuEventCreate, (CUevent *event, unsigned int flags), (event, flags))
