@@ -12,6 +12,8 @@
 #define COLUMNS 10
 #define N (ROWS * COLUMNS)
 #define SIZE (N * sizeof (guint32))
+#define N_MANY 2000
+#define N_FEW 500
 
 static const gssize shape[] = { ROWS, COLUMNS };
 
@@ -218,6 +220,48 @@ by_kernel (GpuContext *context, GError **error)
   return TRUE;
 }
 
+/* Copies so many rows that a kernel with a large table of arguments copies them, then fewer, which
+ * a kernel with a small table copies. Only the operations in flight hold references to the
+ * source. */
+static gboolean
+rows (GpuContext *context, GError **error)
+{
+  static const guint8 values[] = { 1, 2, 3 };
+  const gssize tall[] = { N_MANY, 16 };
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autofree gint64 *numbers = g_new (gint64, N_MANY);
+  g_autoptr (GpuArray) from = NULL;
+  g_autoptr (GpuArray) to = NULL;
+  g_autoptr (GpuArray) few = NULL;
+  g_autoptr (GBytes) got = NULL;
+  GBytes *fills[3];
+  gboolean success;
+
+  for (guint i = 0; i < N_MANY; i++)
+    numbers[i] = N_MANY - 1 - i;
+  from = stream != NULL ? gpu_array_new (context, GPU_DTYPE_UINT8, tall, 2, error) : NULL;
+  to = from != NULL ? gpu_array_new (context, GPU_DTYPE_UINT8, tall, 2, error) : NULL;
+  few = to != NULL ? gpu_array_slice (to, 0, 0, N_FEW, 1, error) : NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (fills); i++)
+    fills[i] = g_bytes_new_static (&values[i], 1);
+
+  success = few != NULL && gpu_stream_fill_array (stream, to, fills[0], error)
+            && gpu_stream_fill_array (stream, from, fills[1], error)
+            && gpu_stream_take_rows (stream, to, from, numbers, N_MANY, error)
+            && gpu_stream_fill_array (stream, from, fills[2], error)
+            && gpu_stream_take_rows (stream, few, from, numbers, N_FEW, error);
+  g_clear_object (&from);
+  for (guint i = 0; i < G_N_ELEMENTS (fills); i++)
+    g_bytes_unref (fills[i]);
+  got = success ? gpu_array_read_bytes (to, stream, GPU_ARRAY_ORDER_C, NULL, error) : NULL;
+  if (got == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (got, NULL), 3, N_FEW * 16, "few rows");
+  fault_check ((const guint8 *) g_bytes_get_data (got, NULL) + N_FEW * 16, 2,
+               (N_MANY - N_FEW) * 16, "many rows");
+  return TRUE;
+}
+
 static gboolean
 from_a_pool (GpuContext *context, GError **error)
 {
@@ -370,8 +414,8 @@ step (FaultFunc func, GpuContext *context, GError **error)
 static gboolean
 arrays (GpuContext *context, GError **error)
 {
-  static const FaultFunc steps[] = { fill, write_and_read, on_a_stream, copy, by_kernel, across,
-                                     from_a_pool, tensors, address };
+  static const FaultFunc steps[] = { fill, write_and_read, on_a_stream, copy, by_kernel, rows,
+                                     across, from_a_pool, tensors, address };
 
   for (guint i = 0; i < G_N_ELEMENTS (steps); i++)
     {

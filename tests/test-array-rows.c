@@ -4,6 +4,9 @@
 
 #include <dlfcn.h>
 
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#endif
 #include "test-array-util.h"
 
 #define N_ROWS 48
@@ -357,6 +360,77 @@ rows_threads (TestFixture *fixture)
     g_thread_join (threads[i]);
 }
 
+/* Spills and restores the memory of two arrays until the test is done. */
+typedef struct
+{
+  GpuArray *arrays[2];
+  gint      is_done;                /* atomic */
+} Mover;
+
+static gpointer
+run_mover (gpointer data)
+{
+  Mover *mover = data;
+
+  for (guint i = 0; !g_atomic_int_get (&mover->is_done) || i % 4 != 0; i++)
+    {
+      GpuBuffer *buffer = GPU_BUFFER (gpu_array_get_memory (mover->arrays[i % 2]));
+      g_autoptr (GError) error = NULL;
+
+      test_assert_ok (i / 2 % 2 == 0 ? gpu_buffer_spill (buffer, NULL, &error)
+                                     : gpu_buffer_unspill (buffer, NULL, &error), error);
+    }
+
+  return NULL;
+}
+
+/* While a thread moves the memory, each copy of rows either runs, with the right memory, or is
+ * refused, and changes nothing. The first copies of the context load the kernels meanwhile. */
+static void
+rows_moved (TestFixture *fixture)
+{
+  g_autofree gint64 *rows = choose_rows (N_ROWS, N_ROWS);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_auto (TestArray) to = { NULL, };
+  g_auto (TestArray) from = { NULL, };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  GThread *thread;
+  Mover mover;
+  guint n_done = 0;
+
+  make_rows (&to, fixture, WHOLE);
+  make_rows (&from, fixture, WHOLE);
+  for (gint64 i = 0; i < N_ROWS; i++)
+    {
+      rows[i] = (i * 7 + 3) % N_ROWS;
+      copy_row (&to, i, &from, rows[i]);
+    }
+  bytes = test_array_gather (&to, GPU_ARRAY_ORDER_C);
+  test_assert_ok (gpu_array_write_bytes (to.array, NULL, GPU_ARRAY_ORDER_C, bytes, NULL, &error),
+                  error);
+  mover = (Mover) { .arrays = { to.array, from.array } };
+  thread = g_thread_new ("mover", run_mover, &mover);
+
+  for (guint round = 0; round < 400 || n_done < 20; round++)
+    {
+      if (gpu_stream_take_rows (stream, to.array, from.array, rows, N_ROWS, &error))
+        n_done++;
+      else
+        g_assert_error (error, GPU_ERROR, GPU_ERROR_BUSY);
+      g_clear_error (&error);
+      if (!gpu_stream_put_rows (stream, from.array, to.array, rows, N_ROWS, &error))
+        g_assert_error (error, GPU_ERROR, GPU_ERROR_BUSY);
+      g_clear_error (&error);
+    }
+
+  g_atomic_int_set (&mover.is_done, TRUE);
+  g_thread_join (thread);
+  test_synchronize (stream);
+  test_array_assert_memory (&from);
+  test_array_assert_memory (&to);
+}
+
 /* A user event fails, for which the copies wait: they do not run, and a wait for them fails. */
 static void
 rows_behind_failure (TestFixture *fixture)
@@ -379,6 +453,92 @@ rows_behind_failure (TestFixture *fixture)
   g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "not now");
 }
+
+#ifdef HAVE_CUDA
+static void
+fill_with (GpuStream *stream,
+           GpuArray  *array,
+           guint8     value)
+{
+  g_autoptr (GBytes) bytes = g_bytes_new (&value, 1);
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill_array (stream, array, bytes, &error), error);
+}
+
+/* The driver refuses a launch of a copy of rows. Earlier launches of the copy, of @n_before rows,
+ * are pending. The error names the call. Later work of other streams is ordered after the pending
+ * launches, and works. */
+static void
+check_refused_launch (TestFixture *fixture,
+                      GpuArray    *to,
+                      GpuArray    *from,
+                      const char  *fault,
+                      gsize        n_before)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  const gsize n_rows = (gsize) count_rows (to);
+  g_autofree gint64 *rows = choose_rows (n_rows, (gssize) n_rows);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) got = NULL;
+  TestHold *hold;
+  const guint8 *data;
+
+  fill_with (other, to, 1);
+  fill_with (other, from, 2);
+  hold = test_hold (stream);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (fault));
+  g_assert_false (gpu_stream_take_rows (stream, to, from, rows, n_rows, &error));
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+  g_assert_nonnull (strstr (error->message, "gpu_stream_take_rows"));
+  g_assert_nonnull (strstr (error->message, "cuLaunchKernel"));
+  g_clear_error (&error);
+
+  fill_with (other, from, 3);
+  test_hold_release (hold);
+  got = gpu_array_read_bytes (to, other, GPU_ARRAY_ORDER_C, NULL, &error);
+  g_assert_no_error (error);
+  data = g_bytes_get_data (got, NULL);
+  test_assert_value (data, 2, n_before * WIDTH);
+  test_assert_value (data + n_before * WIDTH, 1, (n_rows - n_before) * WIDTH);
+  g_clear_pointer (&got, g_bytes_unref);
+
+  test_assert_ok (gpu_stream_take_rows (stream, to, from, rows, n_rows, &error), error);
+  got = gpu_array_read_bytes (to, other, GPU_ARRAY_ORDER_C, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (got, NULL), 3, n_rows * WIDTH);
+  test_hold_free (hold);
+}
+
+/* Refuses the launch of each of the two kernels, and the second launch of a longer copy. */
+static void
+rows_refused_launch (TestFixture *fixture)
+{
+  static const struct { gssize n_rows; const char *fault; gsize n_before; } cases[] = {
+    { 500, "cuLaunchKernel:1", 0 }, { 2000, "cuLaunchKernel:1", 0 },
+    { 5000, "cuLaunchKernel:1", 0 }, { 5000, "cuLaunchKernel:2", 4096 } };
+
+  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0
+      || gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("only the stand-in for CUDA fails on demand");
+      return;
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const gssize shape[] = { cases[i].n_rows, WIDTH };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuArray) from = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2,
+                                                 &error);
+      g_autoptr (GpuArray) to = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
+
+      g_assert_no_error (error);
+      check_refused_launch (fixture, to, from, cases[i].fault, cases[i].n_before);
+    }
+}
+#endif
 
 /* --- refusals ----------------------------------------------------------------------------- */
 
@@ -624,6 +784,10 @@ main (int   argc,
   test_add ("references", rows_references);
   test_add ("order", rows_order);
   test_add ("threads", rows_threads);
+  test_add ("moved", rows_moved);
+#ifdef HAVE_CUDA
+  test_add ("refused-launch", rows_refused_launch);
+#endif
   test_add ("behind-failure", rows_behind_failure);
   test_add ("refused", rows_refused);
   test_add ("many", rows_many);
