@@ -99,6 +99,45 @@ timeline_lock_bias (TestFixture *fixture)
   g_assert_null (biased_timeline (buffer));
 }
 
+static gboolean
+run_never (gconstpointer     operation G_GNUC_UNUSED,
+           GpuNativeStream  *stream G_GNUC_UNUSED,
+           GpuNativeEvent  **event G_GNUC_UNUSED,
+           GError          **error G_GNUC_UNUSED)
+{
+  g_assert_not_reached ();
+}
+
+/* An operation that is not submitted, because its stream is busy, does not count as a use. */
+static void
+timeline_lock_bias_busy (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) another = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+  GpuAccess access = { GPU_MEMORY (buffer), FALSE, 0, SIZE };
+  const GpuSubmission submission = { .function = "test", .accesses = &access, .n_accesses = 1,
+                                     .run = run_never };
+  GpuPending pending = { .if_idle = TRUE };
+  TestHold *hold;
+
+  if (!test_can_hold (fixture))
+    return;
+
+  fill (stream, buffer);
+  test_synchronize (stream);
+  hold = test_hold (other);
+  fill (other, another);
+  test_assert_ok (_gpu_submit (timeline_of (other), &submission, &pending, &error), error);
+  g_assert_true (pending.busy);
+  g_assert_true (biased_timeline (buffer) != timeline_of (other));
+  test_hold_release (hold);
+  test_synchronize (other);
+  test_hold_free (hold);
+}
+
 /* The lock of memory that only one stream uses stays biased to this stream (as in biased locking),
  * even if each operation of the stream also uses new memory. */
 static void
@@ -818,6 +857,7 @@ main (int argc, char **argv)
   test_add ("counts", timeline_counts);
   test_add ("points", timeline_points);
   test_add ("lock-bias", timeline_lock_bias);
+  test_add ("lock-bias-busy", timeline_lock_bias_busy);
   test_add ("keeps-lock-bias", timeline_keeps_lock_bias);
   test_add ("idle-stream-needs-no-fence", timeline_idle_stream_needs_no_fence);
   test_add ("abandoned-waits", timeline_abandoned_waits);

@@ -625,6 +625,21 @@ record_fence_locked (const GpuSubmitter *s)
     _gpu_fence_unref (fence);
 }
 
+/* Called after the operation was submitted. */
+static void
+set_used_locked (const GpuSubmitter *s)
+{
+  record_fence_locked (s);
+
+  /* An out-of-order stream needs barriers between its own operations, so never bias memory to
+   * it. */
+  if ((s->timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
+    return;
+
+  for (guint i = 0; i < s->n_roots; i++)
+    _gpu_storage_bias_locked (s->roots[i], s->timeline);
+}
+
 static gboolean
 run_shared (GpuSubmitter  *s,
             GpuPending    *pending,
@@ -644,16 +659,8 @@ run_shared (GpuSubmitter  *s,
 
   success = order_and_run_locked (s, pending, error);
 
-  if (success)
-    record_fence_locked (s);
-
-  /* An out-of-order stream needs barriers between its own operations, so never bias memory to
-   * it. */
-  if (success && (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
-    {
-      for (guint i = 0; i < s->n_roots; i++)
-        _gpu_storage_bias_locked (s->roots[i], timeline);
-    }
+  if (success && (pending == NULL || !pending->busy))
+    set_used_locked (s);
 
   _gpu_timeline_unlock (timeline);
 
