@@ -39,10 +39,10 @@ typedef struct
 #define TEXELS_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels"
 #define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth
 
-/* Updates the native memory, which a spill may have replaced before the locks were taken. Caller
- * holds the locks. */
+/* Sets the native memory. Another thread that spills or restores the memory may replace it before
+ * the locks are taken. Caller holds the locks. */
 static const RegionCopy *
-reread_memory (gconstpointer operation)
+set_native_memory (gconstpointer operation)
 {
   RegionCopy *copy = (RegionCopy *) operation;
 
@@ -61,7 +61,7 @@ run_region (gconstpointer     operation,
             GpuNativeEvent  **event,
             GError          **error)
 {
-  const RegionCopy *copy = reread_memory (operation);
+  const RegionCopy *copy = set_native_memory (operation);
 
   return stream->backend->memory->copy_region (stream, &copy->destination.native,
                                                &copy->source.native, &copy->extent, event, error);
@@ -73,7 +73,7 @@ run_staged (gconstpointer     operation,
             GpuNativeEvent  **event,
             GError          **error)
 {
-  const RegionCopy *copy = reread_memory (operation);
+  const RegionCopy *copy = set_native_memory (operation);
   const Side *device = copy->destination.memory != NULL ? &copy->destination : &copy->source;
   g_autoptr (GError) failure = NULL;
 
@@ -94,7 +94,7 @@ is_image (const Side *side)
   return side->memory != NULL && GPU_IS_IMAGE (side->memory);
 }
 
-/* Checks that the memory is usable, then sets the native memory and the size of @side. */
+/* Checks that the memory is usable, then sets the context and the size of @side. */
 static gboolean
 check_side (const char  *function,
             Side        *side,
@@ -108,7 +108,6 @@ check_side (const char  *function,
     return FALSE;
 
   side->native.context = side->memory->storage->context;
-  side->native.memory = side->memory->storage->buffer;
   side->size = side->memory->size;
 
   return TRUE;

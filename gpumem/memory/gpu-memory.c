@@ -350,7 +350,8 @@ _gpu_memory_set_storage (GpuMemory  *memory,
    * fields without a lock: writing them only if they change avoids a data race. */
   if (memory->storage != storage || memory->size != storage->size
       || memory->flags != storage->flags || memory->is_constant != storage->is_constant
-      || memory->is_image != storage->buffer->is_image)
+      || memory->is_image != storage->buffer->is_image
+      || memory->has_host_data != (storage->buffer->host != NULL))
     {
       memory->storage = storage;
       memory->size = storage->size;
@@ -358,9 +359,9 @@ _gpu_memory_set_storage (GpuMemory  *memory,
       memory->flags = storage->flags;
       memory->is_constant = storage->is_constant;
       memory->is_image = storage->buffer->is_image;
+      memory->has_host_data = storage->buffer->host != NULL;
     }
 
-  memory->has_host_data = storage->buffer->host != NULL;
   memory->handle = ops->get_handle (storage->buffer);
   memory->address = ops->get_address (storage->buffer);
 }
