@@ -6,7 +6,11 @@
  *   pool-core latency                    time of an allocation and a free, by workload
  *   pool-core threads [--lag N] [N_THREADS]
  *                                        how requests of contending threads are served, as counts
- *   pool-core replay [--lag N] [--granularity KIB] [--waste PERCENT] TRACE...
+ *   pool-core replay [--lag N] [--granularity KIB] [--waste PERCENT] [--repeat N] TRACE...
+ *
+ * In the table of replays, "model" is the estimated time of the driver calls in ns per operation,
+ * and "first" the part of it that creates each chunk and maps it once: chunks that move take the
+ * rest.
  *
  * A trace has lines "a ID SIZE STREAM" and "f ID STREAM", and may be compressed with gzip.
  */
@@ -27,6 +31,7 @@ static gint lag = 0;
 static gint granularity = 2048;
 static gdouble waste = 3;
 static gint n_copies = 0;
+static gint n_repeats = 0;
 
 static const GOptionEntry options[] = {
   { "lag", 0, 0, G_OPTION_ARG_INT, &lag, "Operations until a use completes", "N" },
@@ -35,6 +40,8 @@ static const GOptionEntry options[] = {
     "Fragmentation above which memory moves", "PERCENT" },
   { "copies", 0, 0, G_OPTION_ARG_INT, &n_copies,
     "Also replay copies, in which each size above 64 KiB grows at random by up to 2 %", "N" },
+  { "repeat", 0, 0, G_OPTION_ARG_INT, &n_repeats,
+    "Also replay the trace N times in one pool, like a program that repeats its steps", "N" },
   { NULL, }
 };
 
@@ -186,9 +193,28 @@ typedef struct
   GpuPoolStats stats;
 } Replayed;
 
+/* Prints the calls of a further replay in the same pool. @before are the figures before it. */
 static void
-replay_once (GArray   *ops,
-             Replayed *replayed)
+show_repeat (Sim            *sim,
+             gint            i,
+             guint           n_ops,
+             const SimStats *before)
+{
+  SimStats made;
+
+  sim_get_stats (sim, &made);
+  g_print ("  replay %d: model %.0f ns/op, created %" G_GUINT64_FORMAT ", mapped %"
+           G_GUINT64_FORMAT ", unmapped %" G_GUINT64_FORMAT "\n", i + 1,
+           (double) (made.driver_time - before->driver_time) / n_ops,
+           made.n_allocs - before->n_allocs, made.n_mapped - before->n_mapped,
+           made.n_unmapped - before->n_unmapped);
+}
+
+/* Replays the trace @n_times in one pool. Prints the calls of each replay if there are several. */
+static void
+replay_times (GArray   *ops,
+              gint      n_times,
+              Replayed *replayed)
 {
   Sim *sim = sim_new (80 * GIB, 512, granularity * KIB, FALSE);
   GpuPool *pool = make_pool (sim, FALSE);
@@ -197,7 +223,15 @@ replay_once (GArray   *ops,
   for (guint i = 0; i < SIM_MAX_STREAMS; i++)
     streams[i] = sim_stream_new (sim, lag);
 
-  play (pool, streams, ops, &replayed->played);
+  for (gint i = 0; i < n_times; i++)
+    {
+      SimStats before;
+
+      sim_get_stats (sim, &before);
+      play (pool, streams, ops, &replayed->played);
+      if (n_times > 1)
+        show_repeat (sim, i, ops->len, &before);
+    }
   _gpu_pool_get_stats (pool, &replayed->stats);
   sim_get_stats (sim, &replayed->made);
 
@@ -233,7 +267,7 @@ replay_copies (GArray *ops)
           if (op->size > 64 * KIB)
             op->size += get_random (&state) % (op->size / 50 + 1);
         }
-      replay_once (copy, &replayed);
+      replay_times (copy, 1, &replayed);
       sum += get_ratio (&replayed);
       largest = MAX (largest, get_ratio (&replayed));
       time += replayed.made.driver_time;
@@ -255,19 +289,22 @@ replay (const char  *path,
   if (ops == NULL)
     return FALSE;
 
-  replay_once (ops, &replayed);
-  g_print ("%-22s %6.0f %6.0f %7.4f %8" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %6"
+  replay_times (ops, 1, &replayed);
+  g_print ("%-22s %6.0f %6.0f %6.0f %7.4f %8" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %6"
            G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %8" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT
            " %6" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT " %5"
            G_GUINT64_FORMAT "\n",
            name, (double) replayed.played.nanoseconds / ops->len,
-           (double) made->driver_time / ops->len, get_ratio (&replayed), made->n_allocs,
-           made->n_frees, made->n_maps, made->n_mapped, made->n_unmapped, made->n_unmaps,
+           (double) made->driver_time / ops->len, (double) made->first_time / ops->len,
+           get_ratio (&replayed), made->n_allocs, made->n_frees, made->n_maps,
+           made->n_mapped, made->n_unmapped, made->n_unmaps,
            replayed.stats.n_steals, replayed.stats.n_waits, made->n_fences,
            replayed.played.n_refused);
 
   if (n_copies > 0)
     replay_copies (ops);
+  if (n_repeats > 1)
+    replay_times (ops, n_repeats, &replayed);
 
   return TRUE;
 }
@@ -535,9 +572,9 @@ main (int   argc,
       return 0;
     }
 
-  g_print ("%-22s %6s %6s %7s %8s %6s %6s %6s %8s %6s %6s %6s %6s %5s\n", "trace", "ns/op",
-           "model", "peak", "created", "freed", "maps", "mapped", "unmapped", "unmaps", "steals",
-           "waits", "marks", "OOM");
+  g_print ("%-22s %6s %6s %6s %7s %8s %6s %6s %6s %8s %6s %6s %6s %6s %5s\n", "trace",
+           "ns/op", "model", "first", "peak", "created", "freed", "maps", "mapped", "unmapped",
+           "unmaps", "steals", "waits", "marks", "OOM");
   for (gint i = 2; i < argc; i++)
     if (!replay (argv[i], &error))
       {

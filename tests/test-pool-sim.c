@@ -48,6 +48,7 @@ typedef struct
 {
   gsize    size;
   guint    n_maps;
+  gboolean was_mapped;
   SimUnit *units;
 } SimChunk;
 
@@ -416,6 +417,7 @@ sim_create_chunk (gpointer   owner,
         chunk->units = g_new0 (SimUnit, size / sim->unit);
       sim->stats.n_chunks++;
       sim->stats.driver_time += sim_estimate (CREATE, size);
+      sim->stats.first_time += sim_estimate (CREATE, size);
     }
   g_mutex_unlock (&sim->lock);
 
@@ -466,6 +468,8 @@ sim_map_chunks (gpointer         owner,
       sim->stats.n_mapped_twice += chunk->n_maps;
       chunk->n_maps++;
       sim->stats.driver_time += sim_estimate (MAP, chunk->size);
+      sim->stats.first_time += chunk->was_mapped ? 0 : sim_estimate (MAP, chunk->size);
+      chunk->was_mapped = TRUE;
       for (gsize at = 0; at < chunk->size; at += sim->granularity)
         {
           SimGranule *granule = &sim->mapped[(offset + at) / sim->granularity];

@@ -28,6 +28,7 @@ typedef struct
   guint64 n_rooms;
   guint64 n_unmapped;               /* total number of chunks that were unmapped */
   guint64 driver_time;              /* of calls for chunks, in ns: a model, see sim_estimate() */
+  guint64 first_time;               /* the part of it that creates chunks and maps each once */
 } SimStats;
 
 /* If @granularity is 0, the owner allocates segments; otherwise it allocates chunks of this
