@@ -302,6 +302,46 @@ borrowed (TestFixture *fixture)
   test_synchronize (stream);
 }
 
+static void
+check_calls (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 7);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+  guint64 before = GPUMEM_CUDA_DRIVER (get_count) ("cuStreamGetCaptureInfo*");
+  guint8 byte = 0;
+
+  test_assert_ok (gpu_buffer_fill (buffer, other, 0, SIZE, &byte, 1, NULL, &error), error);
+  test_assert_ok (gpu_buffer_read (buffer, fixture->stream, 0, &byte, 1, NULL, &error), error);
+  event = test_record (other);
+  assert_complete (event);
+  test_synchronize (other);
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuStreamGetCaptureInfo*"), ==, before);
+}
+
+/* As long as the program has no handle of a stream, nothing can be captured, so waits do not ask
+ * the driver. */
+static void
+without_handles (TestFixture *fixture)
+{
+  if (!find_driver (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
+    {
+      g_test_skip ("the driver counts no calls");
+      return;
+    }
+  if (g_test_subprocess ())
+    {
+      check_calls (fixture);
+      return;
+    }
+
+  g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_assert_passed ();
+}
+
 #endif
 
 int
@@ -314,6 +354,7 @@ main (int argc, char **argv)
   test_add ("waits-elsewhere", waits_elsewhere);
   test_add ("freed-afterwards", freed_afterwards);
   test_add ("borrowed", borrowed);
+  test_add ("without-handles", without_handles);
 #endif
 
   return test_run ();

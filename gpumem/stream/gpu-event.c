@@ -378,6 +378,7 @@ _gpu_event_set_wrapped (GpuEvent       *event,
                         GpuNativeEvent *wrapped)
 {
   event->wrapped = _gpu_native_event_ref (wrapped);
+  _gpu_timeline_allow_captures ();
 }
 
 GpuNativeEvent *

@@ -421,6 +421,8 @@ gpu_stream_initable_init (GInitable     *initable,
 
   stream->timeline = _gpu_timeline_new (context, device, native, stream->flags, stream->priority);
   stream->timeline->is_open = stream->is_foreign;
+  if (stream->is_foreign)
+    _gpu_timeline_allow_captures ();
   stream->timeline->is_borrowed = stream->is_foreign && stream->mode == GPU_WRAP_MODE_BORROW;
 
   if (stream->device == NULL)
@@ -654,7 +656,10 @@ gpu_stream_get_native_handle (GpuStream *stream)
   /* The caller may submit work to the driver's stream with the handle. Without wrap(), the back end
    * has no driver streams, so the handle cannot be used for that. */
   if (stream->timeline->context->backend->stream->wrap != NULL)
-    g_atomic_int_set (&stream->timeline->is_open, TRUE);
+    {
+      g_atomic_int_set (&stream->timeline->is_open, TRUE);
+      _gpu_timeline_allow_captures ();
+    }
 
   return peek_handle (stream);
 }

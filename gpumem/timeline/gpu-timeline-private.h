@@ -470,9 +470,11 @@ void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
 void            _gpu_timeline_add_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuNativeEvent    *event);
-/* Returns whether the stream is being captured into a graph. Always asks the driver: a stream whose
- * handle the program has never had joins a capture when it waits for an event of a capturing
- * stream. */
+/* Called when the program gets or gives the handle of a stream or an event. Only then can the
+ * stream of any timeline be captured, so until then no function asks the driver. */
+void            _gpu_timeline_allow_captures  (void);
+/* Returns whether the stream is being captured into a graph. Asks the driver: a stream whose handle
+ * the program has never had joins a capture when it waits for an event of a capturing stream. */
 gboolean        _gpu_timeline_is_capturing_locked (GpuTimeline   *timeline);
 /* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the stream is being captured: the host must not
  * query or wait for an event that is recorded now, which would invalidate the capture. */

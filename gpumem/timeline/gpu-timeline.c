@@ -449,12 +449,23 @@ _gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
          : _gpu_timeline_get_fence_locked (timeline, seq, error);
 }
 
+static gint may_capture;            /* atomic */
+
+void
+_gpu_timeline_allow_captures (void)
+{
+  g_atomic_int_set (&may_capture, TRUE);
+}
+
 gboolean
 _gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
   guint64 id = 0;
   guint64 capture = 0;
+
+  if (!g_atomic_int_get (&may_capture))
+    return FALSE;
 
   if (ops->get_state != NULL && timeline->stream != NULL && !timeline->is_ended)
     ops->get_state (timeline->stream, &id, &capture);

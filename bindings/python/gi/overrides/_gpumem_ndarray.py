@@ -197,8 +197,8 @@ class _HostView:
 
 
 class Flags:
-    """The flags of an array: c_contiguous, f_contiguous, contiguous and forc. As in NumPy, a flag is
-    also an item: flags["C_CONTIGUOUS"] or flags["C"]."""
+    """The flags of an array: c_contiguous, f_contiguous, contiguous and forc. As in NumPy, a flag
+    is also an item: flags["C_CONTIGUOUS"] or flags["C"]."""
     _ITEMS = {"C": "c_contiguous", "C_CONTIGUOUS": "c_contiguous", "F": "f_contiguous",
               "F_CONTIGUOUS": "f_contiguous", "FORC": "forc"}
 
