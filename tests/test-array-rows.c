@@ -680,19 +680,29 @@ rows_many (TestFixture *fixture)
 /* Atomic; the number of allocations before the one that fails; negative if none fails */
 static gint refused_in = -1;
 
+static gpointer
+try_alloc (const char *function,
+           gsize       n,
+           gsize       size)
+{
+  if (g_atomic_int_get (&refused_in) >= 0 && g_atomic_int_add (&refused_in, -1) == 0)
+    return NULL;
+
+  return ((gpointer (*) (gsize, gsize)) dlsym (RTLD_NEXT, function)) (n, size);
+}
+
 gpointer
 g_try_malloc_n (gsize n,
                 gsize size)
 {
-  static gpointer (*function) (gsize n, gsize size);
+  return try_alloc ("g_try_malloc_n", n, size);
+}
 
-  if (g_atomic_int_get (&refused_in) >= 0 && g_atomic_int_add (&refused_in, -1) == 0)
-    return NULL;
-
-  if (function == NULL)
-    function = (gpointer (*) (gsize, gsize)) dlsym (RTLD_NEXT, "g_try_malloc_n");
-
-  return function (n, size);
+gpointer
+g_try_malloc0_n (gsize n,
+                 gsize size)
+{
+  return try_alloc ("g_try_malloc0_n", n, size);
 }
 
 typedef gboolean (*CopyFunc) (GpuStream *stream,

@@ -162,6 +162,8 @@ joined (TestFixture *fixture)
       join = test_record (second);
       g_assert_cmpint (gpu_event_query (join, &error), ==, GPU_EVENT_STATUS_PENDING);
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_event_query", "captured");
+      g_assert_false (gpu_stream_synchronize (second, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_synchronize", "captured");
       test_assert_ok (gpu_stream_wait_event (first, join, &error), error);
       end (handle);
 
@@ -202,6 +204,13 @@ run_wait (gpointer data)
   return NULL;
 }
 
+static gpointer
+run_synchronize (gpointer data)
+{
+  test_synchronize (data);
+  return NULL;
+}
+
 static void
 run_in_threads (GThreadFunc func, GpuEvent *event)
 {
@@ -227,6 +236,7 @@ waits_elsewhere (TestFixture *fixture)
   const guint8 value = 5;
   CUstream handle;
   TestHold *hold;
+  GThread *thread;
 
   if (!find_driver (fixture) || !test_can_hold (fixture))
     return;
@@ -239,9 +249,15 @@ waits_elsewhere (TestFixture *fixture)
   event = test_record (other);
   handle = begin (captured);
   run_in_threads (run_waits, event);
+  /* With the handle of the program, gpu_stream_is_idle() asks the driver */
+  g_assert_cmpuint (gpu_stream_get_native_handle (other), !=, 0);
+  g_assert_false (gpu_stream_is_idle (other, &error));
+  g_assert_no_error (error);
+  thread = g_thread_new ("synchronize", run_synchronize, other);
+  g_usleep (50000);                         /* longer than it polls */
   test_hold_release (hold);
+  g_thread_join (thread);
   run_in_threads (run_wait, event);
-  test_assert_ok (gpu_stream_synchronize (other, NULL, &error), error);
   end (handle);
   test_hold_free (hold);
 }

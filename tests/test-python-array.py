@@ -790,6 +790,7 @@ def test_transpose(fixture):
         turned = np.transpose(array, axes)
         assert isinstance(turned, Gpu.Array) and turned.memory is array.memory
         same(turned.to_numpy(), np.transpose(host, axes))
+    same(array.transpose(np.array([2, 0, 1])).to_numpy(), host.transpose([2, 0, 1]))
     for axes in ((0, 1, -4), (0, 1, 3), (0, 1, 1), (0, 1)):
         with raises(ValueError):
             array.transpose(axes)

@@ -43,17 +43,12 @@ _gpu_error_is_out_of_memory (const GError *error)
          || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
 }
 
-gpointer
-_gpu_try_alloc (const char  *function,
-                gsize        n,
-                gsize        size,
-                GError     **error)
+static gpointer
+fail_alloc (const char  *function,
+            gsize        n,
+            gsize        size,
+            GError     **error)
 {
-  gpointer data = g_try_malloc_n (MAX (n, 1), size);
-
-  if (data != NULL)
-    return data;
-
   if (size == 1)
     g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
                  "%s: cannot allocate %" G_GSIZE_FORMAT " bytes of host memory", function, n);
@@ -66,12 +61,23 @@ _gpu_try_alloc (const char  *function,
 }
 
 gpointer
+_gpu_try_alloc (const char  *function,
+                gsize        n,
+                gsize        size,
+                GError     **error)
+{
+  gpointer data = g_try_malloc_n (MAX (n, 1), size);
+
+  return data != NULL ? data : fail_alloc (function, n, size, error);
+}
+
+gpointer
 _gpu_try_alloc0 (const char  *function,
                  gsize        n,
                  gsize        size,
                  GError     **error)
 {
-  gpointer data = _gpu_try_alloc (function, n, size, error);
+  gpointer data = g_try_malloc0_n (MAX (n, 1), size);
 
-  return data != NULL ? memset (data, 0, n * size) : NULL;
+  return data != NULL ? data : fail_alloc (function, n, size, error);
 }

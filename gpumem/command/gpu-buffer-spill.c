@@ -128,6 +128,8 @@ change_state (GpuMemory      *memory,
   before = memory->spilled;
   memory->spilled = contents != NULL && !is_released ? g_bytes_ref (contents) : NULL;
 
+  /* Reads that begin and end before a move fails must see it, too */
+  g_atomic_int_inc (&memory->n_moves);
   if (!is_released)
     g_atomic_int_set (&memory->state, to);
 

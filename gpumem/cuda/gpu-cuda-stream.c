@@ -206,17 +206,21 @@ stream_query (GpuNativeStream  *native,
 {
   GpuCudaStream *stream = (GpuCudaStream *) native;
   CUresult code = CUDA_SUCCESS;
+  CUstreamCaptureMode mode;
   gboolean entered;
 
   if (!_gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, error))
     return GPU_EVENT_STATUS_FAILED;
 
+  /* A query by any thread must not invalidate a capture of the program. */
+  mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   if (stream->last != NULL)
     code = _gpu_cuda.cuEventQuery (stream->last);
 
   if (code == CUDA_SUCCESS)
     code = _gpu_cuda.cuStreamQuery (stream->stream);
 
+  _gpu_cuda_set_capture_mode (mode);
   _gpu_cuda_leave (entered);
 
   if (code == CUDA_ERROR_NOT_READY)
@@ -329,27 +333,47 @@ sleep_for_stream (GpuCudaContext *context,
   return recorded;
 }
 
-/* Caller has entered the context. Blocks until all work of the stream has completed. Blocks even if
- * a query of the status failed, because the caller may then free memory that the work uses. */
+/* Caller has entered the context. Blocks until all work of the stream has completed. Sets @function
+ * to the function of the driver that returned the result. */
+static CUresult
+block (GpuCudaContext  *context,
+       GpuCudaStream   *stream,
+       CUresult         code,
+       const char     **function)
+{
+  *function = "cuEventSynchronize";
+
+  if (stream->last != NULL)
+    return _gpu_cuda.cuEventSynchronize (stream->last);
+
+  if (code == CUDA_ERROR_NOT_READY && sleep_for_stream (context, stream->stream, &code))
+    return code;
+
+  *function = "cuStreamSynchronize";
+
+  return _gpu_cuda.cuStreamSynchronize (stream->stream);
+}
+
+/* Caller has entered the context. Blocks even if a query of the status failed, because the caller
+ * may then free memory that the work uses. */
 static gboolean
 finish_entered (GpuCudaContext  *context,
                 GpuCudaStream   *stream,
                 GError         **error)
 {
   CUresult code = _gpu_cuda_poll (context, stream->last, stream->stream, G_MAXINT64);
+  CUstreamCaptureMode mode;
+  const char *function;
 
   if (code == CUDA_SUCCESS)
     return TRUE;
 
-  if (stream->last != NULL)
-    return _gpu_cuda_check (_gpu_cuda.cuEventSynchronize (stream->last), "cuEventSynchronize",
-                            error);
+  /* A wait by any thread must not invalidate a capture of the program. */
+  mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
+  code = block (context, stream, code, &function);
+  _gpu_cuda_set_capture_mode (mode);
 
-  if (code == CUDA_ERROR_NOT_READY && sleep_for_stream (context, stream->stream, &code))
-    return _gpu_cuda_check (code, "cuEventSynchronize", error);
-
-  return _gpu_cuda_check (_gpu_cuda.cuStreamSynchronize (stream->stream), "cuStreamSynchronize",
-                          error);
+  return _gpu_cuda_check (code, function, error);
 }
 
 static gboolean

@@ -545,6 +545,10 @@ gpu_stream_new_full (GpuContext      *context,
  * %GPU_WRAP_MODE_BORROW; CUDA: cuStreamGetFlags, cuStreamGetPriority). On CUDA, a borrowed driver
  * stream must outlive the new #GpuStream. On failure the caller keeps the ownership of @handle.
  *
+ * If the last reference to a stream with %GPU_WRAP_MODE_BORROW is dropped while the driver's stream
+ * is being captured into a CUDA graph, its work counts as complete. So wait for the work from
+ * before the capture first.
+ *
  * The library does not track work that other code submits to @handle directly. The driver executes
  * such work and the operations of the new stream in submission order.
  *
@@ -999,7 +1003,7 @@ record_shared_locked (GpuTimeline    *timeline,
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED for
  *   %GPU_EVENT_FLAGS_INTERPROCESS without %GPU_CAPABILITIES_IPC_HANDLES, or for
- *   %GPU_EVENT_FLAGS_TIMING on OpenCL without %GPU_STREAM_FLAGS_PROFILING, or for both flags in a
+ *   %GPU_EVENT_FLAGS_TIMING on OpenCL without %GPU_STREAM_FLAGS_PROFILING, or for either flag in a
  *   stream that is being captured into a graph; with
  *   %GPU_ERROR_INVALID_ARGUMENT for unknown flags, or for %GPU_EVENT_FLAGS_INTERPROCESS together
  *   with %GPU_EVENT_FLAGS_TIMING; or with the driver's error

@@ -583,6 +583,9 @@ order_and_run_locked (GpuSubmitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
 
+  if (pending != NULL && s->joins_capture)
+    return _gpu_timeline_fail_captured (error);
+
   if (pending != NULL && !_gpu_timeline_check_fence_locked (timeline, error))
     return FALSE;
 

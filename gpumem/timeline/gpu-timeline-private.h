@@ -476,18 +476,21 @@ void            _gpu_timeline_allow_captures  (void);
 /* Returns whether the stream is being captured into a graph. Asks the driver: a stream whose handle
  * the program has never had joins a capture when it waits for an event of a capturing stream. */
 gboolean        _gpu_timeline_is_capturing_locked (GpuTimeline   *timeline);
+/* Sets GPU_ERROR_NOT_SUPPORTED: the host cannot wait for captured work. Returns FALSE. */
+gboolean        _gpu_timeline_fail_captured   (GError           **error);
 /* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the stream is being captured: the host must not
  * query or wait for an event that is recorded now, which would invalidate the capture. */
 gboolean        _gpu_timeline_check_fence_locked (GpuTimeline    *timeline,
                                                GError           **error);
 /* The first function gets a fence that the host may query and wait for. It records none in a stream
  * that is being captured. The second one gets a fence that may only be passed to the driver's wait
- * of another stream, which then takes part in the capture. */
+ * of another stream, and sets @is_captured to TRUE if that stream then takes part in a capture. */
 GpuFence       *_gpu_timeline_get_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GError           **error);
 GpuFence       *_gpu_timeline_get_stream_fence_locked (GpuTimeline *timeline,
                                                guint64            seq,
+                                               gboolean          *is_captured,
                                                GError           **error);
 
 void            _gpu_point_set                (GpuPoint          *point,

@@ -288,8 +288,7 @@ finish (GpuTimeline *timeline)
 
 /* Returns FALSE in these cases: the point is reached; a fence for the point exists; user events may
  * fail the work; the stream is out of order or has no users; the program may destroy the stream
- * during the wait; the stream is being captured, which only a stream whose handle the program has
- * can begin. */
+ * during the wait; the stream is being captured. */
 static gboolean
 begin_wait (GpuTimeline *timeline,
             guint64      seq,
@@ -301,7 +300,7 @@ begin_wait (GpuTimeline *timeline,
   if (timeline->completed >= seq || (newest != NULL && newest->seq >= seq)
       || timeline->n_user_waits > 0 || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
       || timeline->is_borrowed || g_atomic_int_get (&timeline->users) == 0
-      || (g_atomic_int_get (&timeline->is_open) && _gpu_timeline_is_capturing_locked (timeline)))
+      || _gpu_timeline_is_capturing_locked (timeline))
     return FALSE;
 
   return _gpu_timeline_begin_finish_locked (timeline, submitted);

@@ -438,15 +438,19 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
   return ops->flush (timeline->stream, error) ? _gpu_fence_ref (fence) : NULL;
 }
 
-/* A fence of a capture is not listed: when the capture ends, its event is of no use any more. */
+/* A fence of a capture is not listed: its event is invalid after the capture. */
 GpuFence *
 _gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
                                        guint64       seq,
+                                       gboolean     *is_captured,
                                        GError      **error)
 {
-  return find_fence_locked (timeline, seq) == NULL && _gpu_timeline_is_capturing_locked (timeline)
-         ? record_fence_locked (timeline, error)
-         : _gpu_timeline_get_fence_locked (timeline, seq, error);
+  if (find_fence_locked (timeline, seq) != NULL || !_gpu_timeline_is_capturing_locked (timeline))
+    return _gpu_timeline_get_fence_locked (timeline, seq, error);
+
+  *is_captured = TRUE;
+
+  return record_fence_locked (timeline, error);
 }
 
 static gint may_capture;            /* atomic */
@@ -474,17 +478,20 @@ _gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
 }
 
 gboolean
-_gpu_timeline_check_fence_locked (GpuTimeline  *timeline,
-                                  GError      **error)
+_gpu_timeline_fail_captured (GError **error)
 {
-  if (!_gpu_timeline_is_capturing_locked (timeline))
-    return TRUE;
-
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                        "the stream is being captured into a graph, and the host cannot wait for "
                        "captured work; end the capture first");
 
   return FALSE;
+}
+
+gboolean
+_gpu_timeline_check_fence_locked (GpuTimeline  *timeline,
+                                  GError      **error)
+{
+  return !_gpu_timeline_is_capturing_locked (timeline) || _gpu_timeline_fail_captured (error);
 }
 
 gboolean
@@ -769,7 +776,7 @@ retire_drained_locked (GpuTimeline  *timeline,
 }
 
 /* Work without a fence in a stream that is being captured counts as captured, and so as complete:
- * the host cannot wait for it. */
+ * the host cannot wait for it. gpu_stream_new_wrapped() states what that means for earlier work. */
 static void
 retire_captured_locked (GpuTimeline *timeline,
                         GpuRetired  *retired)

@@ -18,9 +18,9 @@ stream=None selects the default stream of the context.
 
 Ctrl-C interrupts functions that wait. The pending work still completes. Buffer.spill(),
 Buffer.unspill() and, on CUDA, reads into memory that is not page-locked can block in the driver;
-Ctrl-C then takes effect at their end. So it does in read_bytes(), write_bytes(), read_strided() and
-write_strided(), which are the functions of C, and in streams of GIO: read(), write() and to_numpy()
-can be interrupted.
+Ctrl-C then takes effect at their end. The same holds for read_bytes(), write_bytes(),
+read_strided(), write_strided() and streams of GIO. read(), write() and to_numpy() can be
+interrupted.
 """
 
 import contextlib

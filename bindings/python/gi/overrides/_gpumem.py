@@ -343,7 +343,7 @@ def _start_thread():
 def run_interruptible(function, cancel=None):
     """Runs a function in another thread and waits for its end, because Ctrl-C can only interrupt
     the wait, not the function. If there is a function cancel, Ctrl-C calls it and waits again."""
-    if not takes_signals():
+    if not takes_signals() or sys.is_finalizing():      # which has ended the threads
         return function()
     outcome = []
     caller = find_caller()
@@ -364,8 +364,8 @@ def run_interruptible(function, cancel=None):
         _idle.append(tasks)
         done.release()
 
-    tasks.put(run)
     try:
+        tasks.put(run)
         done.acquire()
     except KeyboardInterrupt:
         if cancel is not None:

@@ -553,7 +553,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
     def transpose(self, *axes):
         """Returns a view with permuted axes; without axes, or with None, in reverse order. Raises
         ValueError for an axis that does not exist or that is named twice."""
-        if axes == (None,):                     # from numpy.transpose(), which else makes a copy
+        if len(axes) == 1 and axes[0] is None:  # from numpy.transpose(), which else makes a copy
             axes = ()
         axes = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
         return Gpu.Array.transpose(self, [_axis(axis, self.ndim) for axis in axes])
