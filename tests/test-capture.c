@@ -123,6 +123,8 @@ refused (TestFixture *fixture)
   check_records (stream);
   g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_synchronize", "captured");
+  g_assert_false (gpu_context_synchronize (fixture->context, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_context_synchronize", "captured");
   g_assert_false (gpu_stream_is_idle (stream, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_is_idle", "captured");
   g_assert_false (gpu_buffer_read (buffer, stream, 0, &byte, 1, NULL, &error));

@@ -1202,7 +1202,9 @@ gpu_context_synchronize (GpuContext  *context,
       _gpu_timeline_wait (timeline, _gpu_timeline_get_last_point (timeline), first);
     }
 
-  synchronize_others (context->native, failure == NULL ? &failure : NULL);
+  /* The driver's wait for the context would invalidate the capture of a stream. */
+  if (!g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    synchronize_others (context->native, failure == NULL ? &failure : NULL);
 
   if (failure == NULL)
     return TRUE;
