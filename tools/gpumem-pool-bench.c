@@ -572,7 +572,7 @@ run_line (GpumemPoolBench *bench,
         continue;
       latency->times[source] = measure (bench, workload, source, n_threads, &error);
       any |= latency->times[source].median > 0;
-      if (error == NULL || g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+      if (error == NULL || g_cancellable_is_cancelled (bench->cancellable))
         continue;
       bench->lacks[source] = g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
       if (bench->lacks[source])
