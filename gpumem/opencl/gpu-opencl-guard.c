@@ -10,11 +10,14 @@
  *   and have no guards: each pending copy of a file has several such waits, and all their guards
  *   would be in each list of events to wait for.
  * - The two threads still use the command's event, and the events that the command waits for, after
- *   all these events have completed or failed. The threads hold no references to these events. The
- *   back end therefore holds the events of commands that depend on user events, and the events that
- *   these commands wait for. Whenever it adds an event to the held events, it checks some of them.
- *   It releases an event more than HOLD_TIME after a check has found that the command of the event
- *   has ended. When the context is freed, it releases all remaining events.
+ *   all these events have completed or failed. The threads hold no references to these events. If
+ *   a command has failed because of one event, PoCL even uses the command's event when the other
+ *   events end, much later. The back end therefore holds the events of commands that depend on user
+ *   events, and the events that these commands wait for. Each stream holds its events in the order
+ *   of their commands, the awaited events first. Whenever an event is added, the first events are
+ *   checked. An event is released more than HOLD_TIME after a check has found that its command and
+ *   the commands of all earlier events have ended. When a stream is freed, the context takes its
+ *   events. When the context is freed, it releases all remaining events.
  */
 #include "config.h"
 
@@ -24,15 +27,15 @@
  * HOLD_TIME is much longer, because PoCL's threads may not be scheduled at once. */
 #define HOLD_TIME 20000
 
-/* The number of held events that are checked each time an event is added. */
+/* The number of pending events that are checked each time an event is added, and the number of
+ * events that are released each time. */
 #define N_CHECKS 4
 
 typedef struct
 {
   cl_event event;
-  gint64   ended;                   /* time at which the command was found to have ended; 0: not
-                                     * found yet */
-} GpuOpenclHeld;
+  gint64   ended;                   /* time at which the command was found to have ended */
+} GpuOpenclEnded;
 
 static void
 release_event (gpointer event)
@@ -114,24 +117,43 @@ _gpu_opencl_set_guards (GpuNativeStream *stream,
   queue->guards = guards != NULL ? g_ptr_array_ref (guards) : NULL;
 }
 
-/* Releases the first held event if its command ended more than HOLD_TIME ago. Otherwise, moves the
- * event to the end of the queue. */
 static void
-check_first (GQueue *all)
+release_first (GpuOpenclHeld *held)
 {
-  GpuOpenclHeld *held = g_queue_pop_head (all);
+  GpuOpenclEnded *first = g_queue_pop_head (&held->ended);
 
-  if (held->ended != 0 && g_get_monotonic_time () - held->ended > HOLD_TIME)
+  clReleaseEvent (first->event);
+  g_free (first);
+}
+
+static void
+check_first (GpuOpenclHeld *held)
+{
+  gint64 now = g_get_monotonic_time ();
+
+  for (guint i = 0; i < N_CHECKS; i++)
     {
-      clReleaseEvent (held->event);
-      g_free (held);
-      return;
+      cl_event event = g_queue_peek_head (&held->pending);
+      GpuOpenclEnded *ended;
+
+      if (event == NULL || is_pending (event))
+        break;
+
+      ended = g_new (GpuOpenclEnded, 1);
+      ended->event = g_queue_pop_head (&held->pending);
+      ended->ended = now;
+      g_queue_push_tail (&held->ended, ended);
     }
 
-  if (held->ended == 0 && !is_pending (held->event))
-    held->ended = g_get_monotonic_time ();
+  for (guint i = 0; i < N_CHECKS; i++)
+    {
+      GpuOpenclEnded *first = g_queue_peek_head (&held->ended);
 
-  g_queue_push_tail (all, held);
+      if (first == NULL || now - first->ended <= HOLD_TIME)
+        break;
+
+      release_first (held);
+    }
 }
 
 void
@@ -139,21 +161,16 @@ _gpu_opencl_hold_event (GpuNativeStream *stream,
                         cl_event         event)
 {
   GpuOpenclContext *context = (GpuOpenclContext *) stream->context;
-  GpuOpenclHeld *held;
+  GpuOpenclHeld *held = &((GpuOpenclStream *) stream)->held;
 
   if (clRetainEvent (event) != CL_SUCCESS)
     return;
 
-  held = g_new0 (GpuOpenclHeld, 1);
-  held->event = event;
+  g_queue_push_tail (&held->pending, event);
+  check_first (held);
 
   g_mutex_lock (&context->held_lock);
-  g_queue_push_tail (&context->held, held);
-  for (guint i = 0; i < N_CHECKS; i++)
-    {
-      if (!g_queue_is_empty (&context->held))
-        check_first (&context->held);
-    }
+  check_first (&context->held);
   g_mutex_unlock (&context->held_lock);
 }
 
@@ -164,15 +181,14 @@ _gpu_opencl_hold_awaited (GpuNativeStream       *stream,
                           GPtrArray             *guards)
 {
   cl_event last = NULL;
-  cl_int code = CL_SUCCESS;
+  cl_int code;
 
   for (guint i = 0; i < n_events; i++)
     _gpu_opencl_hold_event (stream, _gpu_opencl_event_handle (events[i]));
   for (guint i = 0; i < guards->len; i++)
     _gpu_opencl_hold_event (stream, g_ptr_array_index (guards, i));
 
-  if (!((GpuOpenclStream *) stream)->out_of_order)
-    code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (stream), 0, NULL, &last);
+  code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (stream), 0, NULL, &last);
 
   if (last != NULL)
     {
@@ -197,17 +213,37 @@ _gpu_opencl_guard_event (GpuNativeStream *stream,
   return guards;
 }
 
+static void
+move_all (GQueue *from,
+          GQueue *to)
+{
+  while (!g_queue_is_empty (from))
+    g_queue_push_tail_link (to, g_queue_pop_head_link (from));
+}
+
+void
+_gpu_opencl_pass_held (GpuNativeStream *stream)
+{
+  GpuOpenclContext *context = (GpuOpenclContext *) stream->context;
+  GpuOpenclHeld *held = &((GpuOpenclStream *) stream)->held;
+
+  g_mutex_lock (&context->held_lock);
+  move_all (&held->pending, &context->held.pending);
+  move_all (&held->ended, &context->held.ended);
+  g_mutex_unlock (&context->held_lock);
+}
+
 void
 _gpu_opencl_release_held (GpuOpenclContext *context)
 {
-  GpuOpenclHeld *held;
+  GpuOpenclHeld *held = &context->held;
+  cl_event event;
 
-  if (!g_queue_is_empty (&context->held))
+  if (!g_queue_is_empty (&held->pending) || !g_queue_is_empty (&held->ended))
     g_usleep (HOLD_TIME);
 
-  while ((held = g_queue_pop_head (&context->held)) != NULL)
-    {
-      clReleaseEvent (held->event);
-      g_free (held);
-    }
+  while (!g_queue_is_empty (&held->ended))
+    release_first (held);
+  while ((event = g_queue_pop_head (&held->pending)) != NULL)
+    clReleaseEvent (event);
 }

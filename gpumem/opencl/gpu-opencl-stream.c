@@ -217,6 +217,7 @@ stream_wrap (GpuNativeContext  *context,
 static void
 stream_free (GpuNativeStream *native)
 {
+  _gpu_opencl_pass_held (native);
   _gpu_opencl_queue_close (((GpuOpenclStream *) native)->shared_queue);
   clReleaseCommandQueue (_gpu_opencl_stream_handle (native));
   g_free (native);

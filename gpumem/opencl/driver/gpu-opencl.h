@@ -77,6 +77,14 @@ typedef struct
   GpuOpenclSetDeviceAddress    set_address;     /* NULL without cl_ext_buffer_device_address */
 } GpuOpenclDevice;
 
+/* Held events: see gpu-opencl-guard.c. */
+typedef struct
+{
+  GQueue            pending;                    /* of cl_event: not known to have ended, or behind
+                                                 * such an event */
+  GQueue            ended;                      /* of GpuOpenclEnded */
+} GpuOpenclHeld;
+
 typedef struct
 {
   GpuNativeContext  base;
@@ -96,7 +104,7 @@ typedef struct
   GTree            *ranges;                     /* nullable; address ranges of the buffers, for
                                                  * _gpu_opencl_is_buffer_address() */
   GMutex            held_lock;                  /* protects `held` */
-  GQueue            held;                       /* of GpuOpenclHeld; see gpu-opencl-guard.c */
+  GpuOpenclHeld     held;                       /* the events of streams that were freed */
   gint              batch_state;                /* atomic; 1 if the next members are set, -1 if
                                                  * there is no kernel for batches, 0 before the
                                                  * first batch */
@@ -127,6 +135,7 @@ typedef struct
   GpuNativeStream   base;
   cl_command_queue  queue;
   GpuOpenclQueue   *shared_queue;               /* the same queue, shared with events */
+  GpuOpenclHeld     held;                       /* used like guards of shared_queue */
   GpuOpenclDevice  *device;
   gboolean          out_of_order;
 } GpuOpenclStream;
@@ -365,12 +374,15 @@ GpuNativeEvent *_gpu_opencl_create_host_wait (GpuNativeContext    *context,
 void            _gpu_opencl_hold_event       (GpuNativeStream     *stream,
                                               cl_event             event);
 /* Called before a command of @stream that waits for @events and @guards. Holds @events and @guards.
- * On an in-order stream, also enqueues a marker and holds its event, because the command also waits
- * for all earlier commands. Returns the driver's result for the marker. */
+ * Also enqueues a marker and holds its event, because the command, or the barrier that follows it
+ * on an out-of-order stream, also waits for all earlier commands. Returns the driver's result for
+ * the marker. */
 cl_int          _gpu_opencl_hold_awaited     (GpuNativeStream     *stream,
                                               GpuNativeEvent *const *events,
                                               guint                n_events,
                                               GPtrArray           *guards);
+/* Called when @stream is freed: the context takes its held events. */
+void            _gpu_opencl_pass_held        (GpuNativeStream     *stream);
 /* Releases all held events of @context. All work of @context must have ended. */
 void            _gpu_opencl_release_held     (GpuOpenclContext    *context);
 
