@@ -126,6 +126,19 @@ unlist_context (GpuNativeContext *context)
 }
 
 void
+_gpu_native_device_clear (GpuNativeDevice *device)
+{
+  g_free (device->id);
+  g_free (device->name);
+  g_free (device->vendor);
+  g_free (device->platform);
+  g_free (device->version);
+  g_free (device->driver_version);
+  g_free (device->pci_bus_id);
+  g_free (device->unusable);
+}
+
+void
 _gpu_native_context_init (GpuNativeContext        *context,
                           const GpuBackend        *backend,
                           GpuNativeDevice *const  *devices,

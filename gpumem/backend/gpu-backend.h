@@ -85,7 +85,8 @@ void                     _gpu_backend_watch_process (void);
 extern gint _gpu_forked;
 gboolean                 _gpu_backend_check_process (GError           **error);
 
-/* For the back ends: initialize the common part of a new object. */
+/* For the back ends: initialize or clear the common part of an object. */
+void                     _gpu_native_device_clear  (GpuNativeDevice         *device);
 void                     _gpu_native_context_init  (GpuNativeContext        *context,
                                                     const GpuBackend        *backend,
                                                     GpuNativeDevice *const  *devices,

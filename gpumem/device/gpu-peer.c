@@ -149,6 +149,29 @@ check_peers (GpuContext  *context,
   return NULL;
 }
 
+static gboolean
+set_peer_access (GpuContext  *context,
+                 GpuContext  *peer,
+                 gboolean     enable,
+                 const char  *function,
+                 GError     **error)
+{
+  const GpuBackend *backend = check_peers (context, peer, function, error);
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  if (backend == NULL)
+    return FALSE;
+
+  native = _gpu_context_get_native (context);
+  if (enable)
+    backend->context->enable_peer (native, _gpu_context_get_native (peer), &failure);
+  else
+    backend->context->disable_peer (native, _gpu_context_get_native (peer), &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}
+
 /**
  * gpu_context_enable_peer_access:
  * @context: a #GpuContext
@@ -179,23 +202,10 @@ gpu_context_enable_peer_access (GpuContext  *context,
                                 GpuContext  *peer,
                                 GError     **error)
 {
-  const char *function = "gpu_context_enable_peer_access";
-  const GpuBackend *backend;
-  GpuNativeContext *native;
-  GError *failure = NULL;
-
   g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
   g_return_val_if_fail (GPU_IS_CONTEXT (peer), FALSE);
 
-  backend = check_peers (context, peer, function, error);
-
-  if (backend == NULL)
-    return FALSE;
-
-  native = _gpu_context_get_native (context);
-  backend->context->enable_peer (native, _gpu_context_get_native (peer), &failure);
-
-  return _gpu_native_context_end (native, function, failure, error);
+  return set_peer_access (context, peer, TRUE, "gpu_context_enable_peer_access", error);
 }
 
 /**
@@ -218,21 +228,8 @@ gpu_context_disable_peer_access (GpuContext  *context,
                                  GpuContext  *peer,
                                  GError     **error)
 {
-  const char *function = "gpu_context_disable_peer_access";
-  const GpuBackend *backend;
-  GpuNativeContext *native;
-  GError *failure = NULL;
-
   g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
   g_return_val_if_fail (GPU_IS_CONTEXT (peer), FALSE);
 
-  backend = check_peers (context, peer, function, error);
-
-  if (backend == NULL)
-    return FALSE;
-
-  native = _gpu_context_get_native (context);
-  backend->context->disable_peer (native, _gpu_context_get_native (peer), &failure);
-
-  return _gpu_native_context_end (native, function, failure, error);
+  return set_peer_access (context, peer, FALSE, "gpu_context_disable_peer_access", error);
 }

@@ -13,6 +13,24 @@
 #include "gpumem/dialect/gpu-builtin-private.h"
 #include "gpumem/dialect/gpu-source-private.h"
 
+const char *const _gpu_builtin_unary[] =
+{
+  "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
+  "exp", "exp2", "expm1", "fabs", "floor", "lgamma", "log", "log10", "log1p", "log2", "logb",
+  "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc", NULL
+};
+
+const char *const _gpu_builtin_binary[] =
+{
+  "atan2", "copysign", "fdim", "fmax", "fmin", "fmod", "hypot", "nextafter", "pow", "remainder",
+  NULL
+};
+
+const char *const _gpu_builtin_fast[] =
+{
+  "cos", "exp", "exp10", "exp2", "log", "log10", "log2", "rsqrt", "sin", "sqrt", "tan", NULL
+};
+
 /* Sorted within each group; docs/reference/portable-kernels.xml has the same list. */
 static const char *const names[] =
 {

@@ -373,14 +373,7 @@ device_free (gpointer data)
 {
   GpuOpenclDevice *device = data;
 
-  g_free (device->base.id);
-  g_free (device->base.name);
-  g_free (device->base.vendor);
-  g_free (device->base.platform);
-  g_free (device->base.version);
-  g_free (device->base.driver_version);
-  g_free (device->base.pci_bus_id);
-  g_free (device->base.unusable);
+  _gpu_native_device_clear (&device->base);
   g_free (device->platform_version);
   g_strfreev (device->extensions);
   g_free (device);

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
+#include "gpumem/dialect/gpu-builtin-private.h"
 #include "gpumem/dialect/gpu-source-private.h"
 
 /* This part is also the prelude of CUDA C++ programs. All names begin with gpu_, even those in the
@@ -449,24 +450,8 @@ static const char mathematics[] =
   "  return result;\n"
   "}\n";
 
-static const char *const unary[] =
-{
-  "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
-  "exp", "exp2", "expm1", "fabs", "floor", "lgamma", "log", "log10", "log1p", "log2", "logb",
-  "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"
-};
-
-static const char *const binary[] =
-{
-  "atan2", "copysign", "fdim", "fmax", "fmin", "fmod", "hypot", "nextafter", "pow", "remainder"
-};
-
-static const char *const fast[] =
-{
-  "cos", "exp", "exp10", "exp2", "log", "log10", "log2", "rsqrt", "sin", "sqrt", "tan"
-};
-
-/* Functions of OpenCL C that are neither in `unary` nor in `binary`, with their parameters. */
+/* Functions of OpenCL C that are neither in _gpu_builtin_unary nor in _gpu_builtin_binary, with
+ * their parameters. */
 static const char *const functions[] =
 {
   "min(x, y)", "max(x, y)", "clamp(x, y, z)", "mix(x, y, z)", "mad(x, y, z)", "select(x, y, z)",
@@ -528,21 +513,21 @@ append_vector_names (GString *text)
 static void
 append_mathematics (GString *text)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (unary); i++)
+  for (const char *const *name = _gpu_builtin_unary; *name != NULL; name++)
     g_string_append_printf (text,
                             "GPU_INLINE float gpu_%s (float x) { return ::%sf (x); }\n"
                             "GPU_INLINE double gpu_%s (double x) { return ::%s (x); }\n"
                             "GPU_LIFT_1 (gpu_%s)\n",
-                            unary[i], unary[i], unary[i], unary[i], unary[i]);
+                            *name, *name, *name, *name, *name);
 
-  for (gsize i = 0; i < G_N_ELEMENTS (binary); i++)
+  for (const char *const *name = _gpu_builtin_binary; *name != NULL; name++)
     g_string_append_printf (text,
                             "GPU_INLINE float gpu_%s (float x, float y)"
                             " { return ::%sf (x, y); }\n"
                             "GPU_INLINE double gpu_%s (double x, double y)"
                             " { return ::%s (x, y); }\n"
                             "GPU_LIFT_2 (gpu_%s)\n",
-                            binary[i], binary[i], binary[i], binary[i], binary[i]);
+                            *name, *name, *name, *name, *name);
 
   g_string_append (text, mathematics);
 }
@@ -552,19 +537,19 @@ append_mathematics (GString *text)
 static void
 append_macros (GString *text)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (unary); i++)
-    g_string_append_printf (text, "#define %s(x) gpu_%s (x)\n", unary[i], unary[i]);
+  for (const char *const *name = _gpu_builtin_unary; *name != NULL; name++)
+    g_string_append_printf (text, "#define %s(x) gpu_%s (x)\n", *name, *name);
 
-  for (gsize i = 0; i < G_N_ELEMENTS (binary); i++)
-    g_string_append_printf (text, "#define %s(x, y) gpu_%s (x, y)\n", binary[i], binary[i]);
+  for (const char *const *name = _gpu_builtin_binary; *name != NULL; name++)
+    g_string_append_printf (text, "#define %s(x, y) gpu_%s (x, y)\n", *name, *name);
 
   for (gsize i = 0; i < G_N_ELEMENTS (functions); i++)
     g_string_append_printf (text, "#define %s gpu_%s\n", functions[i], functions[i]);
 
-  for (gsize i = 0; i < G_N_ELEMENTS (fast); i++)
+  for (const char *const *name = _gpu_builtin_fast; *name != NULL; name++)
     g_string_append_printf (text,
                             "#define native_%s(x) gpu_%s (x)\n#define half_%s(x) gpu_%s (x)\n",
-                            fast[i], fast[i], fast[i], fast[i]);
+                            *name, *name, *name, *name);
 
   g_string_append (text, synonyms);
 }

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "gpumem/dialect/gpu-builtin-private.h"
 #include "gpumem/dialect/gpu-source-private.h"
 #include "gpumem/host/compiler/gpu-host-compiler.h"
 #include "gpumem/host/executor/gpu-host-abi.h"
@@ -250,23 +251,6 @@ static const char mathematics[] =
   "#define native_powr(x, y) pow (x, y)\n"
   "#define half_powr(x, y) pow (x, y)\n";
 
-static const char *const unary[] =
-{
-  "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
-  "exp", "exp2", "expm1", "fabs", "floor", "lgamma", "log", "log10", "log1p", "log2", "logb",
-  "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"
-};
-
-static const char *const binary[] =
-{
-  "atan2", "copysign", "fdim", "fmax", "fmin", "fmod", "hypot", "nextafter", "pow", "remainder"
-};
-
-static const char *const fast[] =
-{
-  "cos", "exp", "exp10", "exp2", "log", "log10", "log2", "rsqrt", "sin", "sqrt", "tan"
-};
-
 /* Integer types with their bounds, and floating-point types. */
 static const struct
 {
@@ -371,7 +355,7 @@ append_conversions (GString *text)
 static void
 append_mathematics (GString *text)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (unary); i++)
+  for (const char *const *name = _gpu_builtin_unary; *name != NULL; name++)
     g_string_append_printf (text,
                             "static inline float gpu_host_%s_f (float x)"
                             " { return __builtin_%sf (x); }\n"
@@ -379,9 +363,9 @@ append_mathematics (GString *text)
                             " { return __builtin_%s (x); }\n"
                             "#define %s(x) _Generic ((x), float: gpu_host_%s_f, "
                             "default: gpu_host_%s_d) (x)\n",
-                            unary[i], unary[i], unary[i], unary[i], unary[i], unary[i], unary[i]);
+                            *name, *name, *name, *name, *name, *name, *name);
 
-  for (gsize i = 0; i < G_N_ELEMENTS (binary); i++)
+  for (const char *const *name = _gpu_builtin_binary; *name != NULL; name++)
     g_string_append_printf (text,
                             "static inline float gpu_host_%s_f (float x, float y)"
                             " { return __builtin_%sf (x, y); }\n"
@@ -389,12 +373,11 @@ append_mathematics (GString *text)
                             " { return __builtin_%s (x, y); }\n"
                             "#define %s(x, y) _Generic ((x) + (y), float: gpu_host_%s_f, "
                             "default: gpu_host_%s_d) (x, y)\n",
-                            binary[i], binary[i], binary[i], binary[i], binary[i], binary[i],
-                            binary[i]);
+                            *name, *name, *name, *name, *name, *name, *name);
 
-  for (gsize i = 0; i < G_N_ELEMENTS (fast); i++)
+  for (const char *const *name = _gpu_builtin_fast; *name != NULL; name++)
     g_string_append_printf (text, "#define native_%s(x) %s (x)\n#define half_%s(x) %s (x)\n",
-                            fast[i], fast[i], fast[i], fast[i]);
+                            *name, *name, *name, *name);
 
   g_string_append (text, mathematics);
 }
