@@ -96,15 +96,14 @@ copy_bytes (GpuTimeline  *timeline,
             const char   *function,
             GError      **error)
 {
-  gsize to_begin;
-  gsize from_begin;
+  GpuRangeCopy copy = { .destination = to->memory, .source = from->memory };
   gsize end;
 
-  _gpu_array_layout_get_range (&to->layout, &to_begin, &end);
-  _gpu_array_layout_get_range (&from->layout, &from_begin, &end);
+  _gpu_array_layout_get_range (&to->layout, &copy.destination_offset, &end);
+  _gpu_array_layout_get_range (&from->layout, &copy.source_offset, &end);
+  copy.size = size != 0 ? size : end - copy.source_offset;
 
-  return _gpu_timeline_copy (timeline, function, to->memory, to_begin, from->memory, from_begin,
-                             size != 0 ? size : end - from_begin, NULL, error);
+  return _gpu_timeline_copy (timeline, function, &copy, NULL, error);
 }
 
 /* Copies elements between the memory of two drivers. `partner` is a stream of the other driver. If

@@ -80,10 +80,10 @@ copy_region (const GpuArrayPlan  *plan,
   const Transfer *t = data;
   const GpuLayout to_layout = get_layout (&plan->to, to);
   const GpuLayout from_layout = get_layout (&plan->from, from);
+  const GpuRangeCopy copy = { t->memory, to, t->source, from, plan->extent.width };
 
   if (plan->extent.height == 1)
-    return _gpu_timeline_copy (t->timeline, t->function, t->memory, to, t->source, from,
-                               plan->extent.width, NULL, error);
+    return _gpu_timeline_copy (t->timeline, t->function, &copy, NULL, error);
 
   return _gpu_timeline_copy_region (t->timeline, t->function, t->memory, &to_layout, t->source,
                                     &from_layout, &plan->extent, error);

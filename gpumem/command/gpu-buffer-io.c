@@ -578,6 +578,8 @@ gpu_buffer_copy (GpuBuffer     *buffer,
                  GError       **error)
 {
   const char *function = "gpu_buffer_copy";
+  const GpuRangeCopy copy = { (GpuMemory *) buffer, offset, (GpuMemory *) source, source_offset,
+                              size };
   GpuPatience patience = { .cancellable = cancellable };
   g_autoptr (GpuTimeline) timeline = NULL;
 
@@ -587,33 +589,27 @@ gpu_buffer_copy (GpuBuffer     *buffer,
   timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
   return timeline != NULL
-         && _gpu_timeline_copy_with (timeline, function, GPU_MEMORY (buffer), offset,
-                                     GPU_MEMORY (source), source_offset, size, &patience, error)
+         && _gpu_timeline_copy_with (timeline, function, &copy, &patience, error)
          && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
 }
 
 /* A copy that a worker thread performs for gpu_buffer_copy_async(). */
 typedef struct
 {
-  GpuTimeline *timeline;
-  GpuBuffer   *source;
-  gsize        offset;
-  gsize        source_offset;
-  gsize        size;
+  GpuTimeline  *timeline;
+  GpuRangeCopy  ranges;             /* owns a reference to the source; the task owns one to the
+                                     * destination */
 } AsyncCopy;
 
 static AsyncCopy *
-async_copy_new (GpuTimeline *timeline,
-                gsize        offset,
-                GpuBuffer   *source,
-                gsize        source_offset,
-                gsize        size)
+async_copy_new (GpuTimeline         *timeline,
+                const GpuRangeCopy  *ranges)
 {
   AsyncCopy *copy = g_new (AsyncCopy, 1);
 
   _gpu_timeline_use (timeline);
-  *copy = (AsyncCopy) { _gpu_timeline_ref (timeline), g_object_ref (source), offset,
-                        source_offset, size };
+  *copy = (AsyncCopy) { _gpu_timeline_ref (timeline), *ranges };
+  g_object_ref (copy->ranges.source);
 
   return copy;
 }
@@ -625,13 +621,13 @@ async_copy_free (gpointer data)
 
   _gpu_timeline_unuse (copy->timeline);
   _gpu_timeline_unref (copy->timeline);
-  g_object_unref (copy->source);
+  g_object_unref (copy->ranges.source);
   g_free (copy);
 }
 
 static void
 copy_in_thread (GTask        *task,
-                gpointer      source_object,
+                gpointer      source_object G_GNUC_UNUSED,
                 gpointer      task_data,
                 GCancellable *cancellable)
 {
@@ -640,9 +636,7 @@ copy_in_thread (GTask        *task,
   GpuPatience patience = { .cancellable = cancellable };
   GError *error = NULL;
 
-  if (_gpu_timeline_copy_with (copy->timeline, function, source_object, copy->offset,
-                               GPU_MEMORY (copy->source), copy->source_offset, copy->size,
-                               &patience, &error)
+  if (_gpu_timeline_copy_with (copy->timeline, function, &copy->ranges, &patience, &error)
       && _gpu_memory_wait_for_all (copy->timeline, function, cancellable, &error))
     g_task_return_boolean (task, TRUE);
   else
@@ -680,6 +674,8 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
                        gpointer             user_data)
 {
   const char *function = "gpu_buffer_copy_async";
+  const GpuRangeCopy copy = { (GpuMemory *) buffer, offset, (GpuMemory *) source, source_offset,
+                              size };
   GpuPatience patience = { .must_not_block = TRUE };
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
@@ -692,13 +688,11 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
                                  cancellable, callback, user_data, &timeline, &error);
 
   if (timeline != NULL)
-    _gpu_timeline_copy_with (timeline, function, GPU_MEMORY (buffer), offset, GPU_MEMORY (source),
-                             source_offset, size, &patience, &error);
+    _gpu_timeline_copy_with (timeline, function, &copy, &patience, &error);
 
   if (patience.would_block)
     {
-      g_task_set_task_data (task, async_copy_new (timeline, offset, source, source_offset, size),
-                            async_copy_free);
+      g_task_set_task_data (task, async_copy_new (timeline, &copy), async_copy_free);
       _gpu_workers_run_task (task, copy_in_thread);
       return;
     }

@@ -6,29 +6,31 @@
 
 G_BEGIN_DECLS
 
+/* A copy between two ranges of memory. The offsets and the size are in bytes. */
+typedef struct
+{
+  GpuMemory *destination;
+  gsize      destination_offset;
+  GpuMemory *source;
+  gsize      source_offset;
+  gsize      size;
+} GpuRangeCopy;
+
 /* The operations shared by the methods of GpuStream and the blocking methods of GpuBuffer. If
  * @pending is not NULL, the functions set it to the operation to wait for, with a NULL event if
  * there is nothing to wait for. */
-gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
-                                           const char   *function,
-                                           GpuMemory    *destination,
-                                           gsize         destination_offset,
-                                           GpuMemory    *source,
-                                           gsize         source_offset,
-                                           gsize         size,
-                                           GpuPending   *pending,
-                                           GError      **error);
+gboolean     _gpu_timeline_copy           (GpuTimeline         *timeline,
+                                           const char          *function,
+                                           const GpuRangeCopy  *copy,
+                                           GpuPending          *pending,
+                                           GError             **error);
 /* Like _gpu_timeline_copy(), but with the driver's operation for copies between contexts, if the
  * contexts differ. Caller has checked the ranges, which are not empty. */
-gboolean     _gpu_timeline_copy_direct    (GpuTimeline  *timeline,
-                                           const char   *function,
-                                           GpuMemory    *destination,
-                                           gsize         destination_offset,
-                                           GpuMemory    *source,
-                                           gsize         source_offset,
-                                           gsize         size,
-                                           GpuPending   *pending,
-                                           GError      **error);
+gboolean     _gpu_timeline_copy_direct    (GpuTimeline         *timeline,
+                                           const char          *function,
+                                           const GpuRangeCopy  *copy,
+                                           GpuPending          *pending,
+                                           GError             **error);
 /* See gpu_stream_copy_batch(). */
 gboolean     _gpu_timeline_copy_batch     (GpuTimeline    *timeline,
                                            const char     *function,

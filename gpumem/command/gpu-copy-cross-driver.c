@@ -63,11 +63,11 @@ is_mapped_everywhere (GpuMemory *memory)
 }
 
 gboolean
-_gpu_timeline_copies_through_host (GpuTimeline *timeline,
-                                   GpuMemory   *destination,
-                                   GpuMemory   *source,
-                                   gsize        size)
+_gpu_timeline_copies_through_host (GpuTimeline         *timeline,
+                                   const GpuRangeCopy  *copy)
 {
+  GpuMemory *destination = copy->destination;
+  GpuMemory *source = copy->source;
   GpuNativeContext *context = timeline->context;
   GpuNativeContext *to = destination->storage->context;
   GpuNativeContext *from = source->storage->context;
@@ -84,7 +84,7 @@ _gpu_timeline_copies_through_host (GpuTimeline *timeline,
 
   /* The driver copies through memory of its own. Small copies are faster that way, only the
    * driver's copies can be captured, and flags may deny the access of the host. */
-  return (size > MAX_DRIVER_COPY || source->has_host_data || destination->has_host_data)
+  return (copy->size > MAX_DRIVER_COPY || source->has_host_data || destination->has_host_data)
          && _gpu_memory_check_host (source, "gpu_stream_copy", FALSE, NULL)
          && _gpu_memory_check_host (destination, "gpu_stream_copy", TRUE, NULL)
          && !_gpu_timeline_is_capturing (timeline);
@@ -545,21 +545,18 @@ begin (Copy        *copy,
 }
 
 gboolean
-_gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
-                                 const char   *function,
-                                 GpuMemory    *destination,
-                                 gsize         destination_offset,
-                                 GpuMemory    *source,
-                                 gsize         source_offset,
-                                 gsize         size,
-                                 GpuPending   *pending,
-                                 GpuPatience  *patience,
-                                 GError      **error)
+_gpu_timeline_copy_cross_driver (GpuTimeline         *timeline,
+                                 const char          *function,
+                                 const GpuRangeCopy  *ranges,
+                                 GpuPending          *pending,
+                                 GpuPatience         *patience,
+                                 GError             **error)
 {
-  gboolean is_to = destination->storage->context == timeline->context;
-  GpuNativeContext *other = (is_to ? source : destination)->storage->context;
-  Copy copy = { .function = function, .memories = { source, destination },
-                .offsets = { source_offset, destination_offset }, .size = size,
+  gboolean is_to = ranges->destination->storage->context == timeline->context;
+  GpuNativeContext *other = (is_to ? ranges->source : ranges->destination)->storage->context;
+  Copy copy = { .function = function, .memories = { ranges->source, ranges->destination },
+                .offsets = { ranges->source_offset, ranges->destination_offset },
+                .size = ranges->size,
                 .user = is_to ? GPU_CROSS_DRIVER_TO : GPU_CROSS_DRIVER_FROM, .pending = pending,
                 .patience = patience };
   const char *reason = NULL;
@@ -582,10 +579,9 @@ _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
       success = submit (&copy, error);
       _gpu_cross_driver_unref (copy.cross);
     }
-  else if (!_gpu_timeline_is_cross_driver (timeline, destination, source))
+  else if (!_gpu_timeline_is_cross_driver (timeline, ranges->destination, ranges->source))
     {
-      success = _gpu_timeline_copy_direct (timeline, function, destination, destination_offset,
-                                           source, source_offset, size, pending, error);
+      success = _gpu_timeline_copy_direct (timeline, function, ranges, pending, error);
     }
   else if (patience == NULL || !patience->must_not_block)
     {
@@ -603,26 +599,21 @@ _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
 }
 
 gboolean
-_gpu_timeline_copy_with (GpuTimeline  *timeline,
-                         const char   *function,
-                         GpuMemory    *destination,
-                         gsize         destination_offset,
-                         GpuMemory    *source,
-                         gsize         source_offset,
-                         gsize         size,
-                         GpuPatience  *patience,
-                         GError      **error)
+_gpu_timeline_copy_with (GpuTimeline         *timeline,
+                         const char          *function,
+                         const GpuRangeCopy  *copy,
+                         GpuPatience         *patience,
+                         GError             **error)
 {
-  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
-                                error)
-      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+  if (!_gpu_memory_check_range (copy->destination, function, "destination",
+                                copy->destination_offset, copy->size, error)
+      || !_gpu_memory_check_range (copy->source, function, "source", copy->source_offset,
+                                   copy->size, error))
     return FALSE;
 
-  if (size > 0 && destination->storage->context != source->storage->context
-      && _gpu_timeline_copies_through_host (timeline, destination, source, size))
-    return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
-                                            source, source_offset, size, NULL, patience, error);
+  if (copy->size > 0 && copy->destination->storage->context != copy->source->storage->context
+      && _gpu_timeline_copies_through_host (timeline, copy))
+    return _gpu_timeline_copy_cross_driver (timeline, function, copy, NULL, patience, error);
 
-  return _gpu_timeline_copy (timeline, function, destination, destination_offset, source,
-                             source_offset, size, NULL, error);
+  return _gpu_timeline_copy (timeline, function, copy, NULL, error);
 }

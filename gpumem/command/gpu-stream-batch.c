@@ -404,9 +404,11 @@ submit_others (const Batch  *batch,
       if (next < batch->n_batched && batch->batched[next] == i)
         next++;
       else if (!_gpu_timeline_copy (timeline, batch->function,
-                                    get_memory (batch, range, DESTINATION),
-                                    range[DESTINATION_OFFSET], get_memory (batch, range, SOURCE),
-                                    range[SOURCE_OFFSET], range[SIZE], NULL, error))
+                                    &(GpuRangeCopy) { get_memory (batch, range, DESTINATION),
+                                                      range[DESTINATION_OFFSET],
+                                                      get_memory (batch, range, SOURCE),
+                                                      range[SOURCE_OFFSET], range[SIZE] },
+                                    NULL, error))
         return FALSE;
     }
 

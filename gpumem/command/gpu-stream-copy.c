@@ -244,37 +244,29 @@ fail_overlap (gsize        destination_offset,
 }
 
 static inline gboolean
-check_overlap (GpuMemory   *destination,
-               gsize        destination_offset,
-               GpuMemory   *source,
-               gsize        source_offset,
-               gsize        size,
-               const char  *function,
-               GError     **error)
+check_overlap (const GpuRangeCopy  *copy,
+               const char          *function,
+               GError             **error)
 {
-  GpuStorage *to = destination->storage;
-  GpuStorage *from = source->storage;
+  GpuStorage *to = copy->destination->storage;
+  GpuStorage *from = copy->source->storage;
+  gsize to_offset = to->offset + copy->destination_offset;
+  gsize from_offset = from->offset + copy->source_offset;
 
-  if (G_LIKELY (to->root != from->root))
-    return TRUE;
-
-  destination_offset += to->offset;
-  source_offset += from->offset;
-
-  return destination_offset >= source_offset + size || source_offset >= destination_offset + size
-         || fail_overlap (destination_offset, source_offset, size, function, error);
+  return G_LIKELY (to->root != from->root) || to_offset >= from_offset + copy->size
+         || from_offset >= to_offset + copy->size
+         || fail_overlap (to_offset, from_offset, copy->size, function, error);
 }
 
 /* Sets up a copy from or to memory of another context. */
 GPU_COLD static gboolean
-set_peers (GpuTimeline    *timeline,
-           GpuMemory      *destination,
-           GpuMemory      *source,
-           GpuSubmission  *submission,
-           GError        **error)
+set_peers (GpuTimeline         *timeline,
+           const GpuRangeCopy  *copy,
+           GpuSubmission       *submission,
+           GError             **error)
 {
-  GpuNativeContext *to = destination->storage->context;
-  GpuNativeContext *from = source->storage->context;
+  GpuNativeContext *to = copy->destination->storage->context;
+  GpuNativeContext *from = copy->source->storage->context;
   const GpuBackend *backend = timeline->context->backend;
 
   /* If neither memory belongs to the stream's context, or one belongs to another back end,
@@ -296,15 +288,14 @@ set_peers (GpuTimeline    *timeline,
 }
 
 static inline gboolean
-check_peers (GpuTimeline    *timeline,
-             GpuMemory      *destination,
-             GpuMemory      *source,
-             GpuSubmission  *submission,
-             GError        **error)
+check_peers (GpuTimeline         *timeline,
+             const GpuRangeCopy  *copy,
+             GpuSubmission       *submission,
+             GError             **error)
 {
-  return (G_LIKELY (destination->storage->context == timeline->context)
-          && G_LIKELY (source->storage->context == timeline->context))
-         || set_peers (timeline, destination, source, submission, error);
+  return (G_LIKELY (copy->destination->storage->context == timeline->context)
+          && G_LIKELY (copy->source->storage->context == timeline->context))
+         || set_peers (timeline, copy, submission, error);
 }
 
 static gboolean
@@ -351,60 +342,50 @@ submit_host_copy (GpuTimeline    *timeline,
 
 /* Inline in gpu_stream_copy(). */
 G_ALWAYS_INLINE inline gboolean
-_gpu_timeline_copy_direct (GpuTimeline  *timeline,
-                           const char   *function,
-                           GpuMemory    *destination,
-                           gsize         destination_offset,
-                           GpuMemory    *source,
-                           gsize         source_offset,
-                           gsize         size,
-                           GpuPending   *pending,
-                           GError      **error)
+_gpu_timeline_copy_direct (GpuTimeline         *timeline,
+                           const char          *function,
+                           const GpuRangeCopy  *copy,
+                           GpuPending          *pending,
+                           GError             **error)
 {
-  GpuAccess accesses[] = { { source, FALSE, source_offset, size },
-                           { destination, TRUE, destination_offset, size } };
+  GpuAccess accesses[] = { { copy->source, FALSE, copy->source_offset, copy->size },
+                           { copy->destination, TRUE, copy->destination_offset, copy->size } };
   GpuSubmission submission = { .function = function, .accesses = accesses,
                                .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
                                .operation = accesses };
 
-  if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
-                      error)
-      || !check_peers (timeline, destination, source, &submission, error))
+  if (!check_overlap (copy, function, error)
+      || !check_peers (timeline, copy, &submission, error))
     return FALSE;
 
-  if (G_UNLIKELY (size > GPU_STAGING_SIZE_MIN) && !submission.peers
-      && source->has_host_data != destination->has_host_data)
+  if (G_UNLIKELY (copy->size > GPU_STAGING_SIZE_MIN) && !submission.peers
+      && copy->source->has_host_data != copy->destination->has_host_data)
     return submit_host_copy (timeline, &submission, pending, error);
 
   return _gpu_submit (timeline, &submission, pending, error);
 }
 
 G_ALWAYS_INLINE inline gboolean
-_gpu_timeline_copy (GpuTimeline  *timeline,
-                    const char   *function,
-                    GpuMemory    *destination,
-                    gsize         destination_offset,
-                    GpuMemory    *source,
-                    gsize         source_offset,
-                    gsize         size,
-                    GpuPending   *pending,
-                    GError      **error)
+_gpu_timeline_copy (GpuTimeline         *timeline,
+                    const char          *function,
+                    const GpuRangeCopy  *copy,
+                    GpuPending          *pending,
+                    GError             **error)
 {
-  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
-                                error)
-      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+  if (!_gpu_memory_check_range (copy->destination, function, "destination",
+                                copy->destination_offset, copy->size, error)
+      || !_gpu_memory_check_range (copy->source, function, "source", copy->source_offset,
+                                   copy->size, error))
     return FALSE;
 
-  if (G_UNLIKELY (size == 0))
+  if (G_UNLIKELY (copy->size == 0))
     return TRUE;
 
-  if (G_UNLIKELY (destination->storage->context != source->storage->context)
-      && _gpu_timeline_copies_through_host (timeline, destination, source, size))
-    return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
-                                            source, source_offset, size, pending, NULL, error);
+  if (G_UNLIKELY (copy->destination->storage->context != copy->source->storage->context)
+      && _gpu_timeline_copies_through_host (timeline, copy))
+    return _gpu_timeline_copy_cross_driver (timeline, function, copy, pending, NULL, error);
 
-  return _gpu_timeline_copy_direct (timeline, function, destination, destination_offset, source,
-                                    source_offset, size, pending, error);
+  return _gpu_timeline_copy_direct (timeline, function, copy, pending, error);
 }
 
 /* Inline, so that the compiler removes the other direction where @write is a constant. */
@@ -642,6 +623,7 @@ gpu_stream_copy (GpuStream  *stream,
                  gsize       size,
                  GError    **error)
 {
+  const GpuRangeCopy copy = { destination, destination_offset, source, source_offset, size };
   GpuTimeline *timeline;
 
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
@@ -650,9 +632,7 @@ gpu_stream_copy (GpuStream  *stream,
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_copy", error);
 
-  return timeline != NULL
-         && _gpu_timeline_copy (timeline, "gpu_stream_copy", destination, destination_offset,
-                                source, source_offset, size, NULL, error);
+  return timeline != NULL && _gpu_timeline_copy (timeline, "gpu_stream_copy", &copy, NULL, error);
 }
 
 /**

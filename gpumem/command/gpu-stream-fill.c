@@ -101,8 +101,10 @@ write_seed (GpuTimeline  *timeline,
   return buffer != NULL
          && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), 0, data, size, seed, NULL,
                                  error)
-         && _gpu_timeline_copy (timeline, function, fill->destination, fill->offset,
-                                GPU_MEMORY (buffer), 0, size, NULL, error);
+         && _gpu_timeline_copy (timeline, function,
+                                &(GpuRangeCopy) { fill->destination, fill->offset,
+                                                  GPU_MEMORY (buffer), 0, size },
+                                NULL, error);
 }
 
 static gboolean
@@ -133,13 +135,13 @@ compose_fill (GpuTimeline  *timeline,
 
   while (done < fill->size)
     {
-      gsize more = MIN (done, fill->size - done);
+      const GpuRangeCopy copy = { fill->destination, fill->offset + done, fill->destination,
+                                  fill->offset, MIN (done, fill->size - done) };
 
-      if (!_gpu_timeline_copy (timeline, function, fill->destination, fill->offset + done,
-                               fill->destination, fill->offset, more, NULL, error))
+      if (!_gpu_timeline_copy (timeline, function, &copy, NULL, error))
         return FALSE;
 
-      done += more;
+      done += copy.size;
     }
 
   return TRUE;

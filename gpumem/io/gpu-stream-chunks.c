@@ -101,16 +101,16 @@ _gpu_stream_chunks_copy (GpuStreamChunks  *chunks,
   GpuMemory *host = GPU_MEMORY (chunks->host);
   gsize host_offset = place * chunks->chunk_size;
   gsize offset = chunks->offset + begin;
-  gboolean success = write
-                     ? _gpu_timeline_copy (chunks->timeline, function, chunks->memory, offset, host,
-                                           host_offset, size, NULL, error)
-                     : _gpu_timeline_copy (chunks->timeline, function, host, host_offset,
-                                           chunks->memory, offset, size, NULL, error);
+  const GpuRangeCopy copy = write
+                            ? (GpuRangeCopy) { chunks->memory, offset, host, host_offset, size }
+                            : (GpuRangeCopy) { host, host_offset, chunks->memory, offset, size };
 
-  if (success)
-    chunks->pending[place] = _gpu_timeline_get_submitted (chunks->timeline);
+  if (!_gpu_timeline_copy (chunks->timeline, function, &copy, NULL, error))
+    return FALSE;
 
-  return success;
+  chunks->pending[place] = _gpu_timeline_get_submitted (chunks->timeline);
+
+  return TRUE;
 }
 
 gboolean
