@@ -184,7 +184,7 @@ spill (GpuMemory   *memory,
   /* The read below is not ordered after untracked work, or after work of streams that the program
    * has registered for the memory: wait for this work first. */
   if ((storage->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0 || storage->streams != NULL)
-    _gpu_storage_wait_for_uses (storage, NULL, NULL);
+    _gpu_uses_wait (_gpu_storage_list_work (storage), _gpu_use_can_ignore, NULL, NULL);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
 

@@ -8,25 +8,6 @@
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
-#include "gpumem/stream/gpu-event-private.h"
-
-/* The uses of the memory that the host waits for, one after another. */
-typedef struct
-{
-  GArray   *uses;                   /* of GpuUse */
-  guint     next;
-  gboolean  reads;                  /* the host reads the memory, so it is an error if the last
-                                     * write failed */
-} Wait;
-
-static void
-wait_free (gpointer data)
-{
-  Wait *wait = data;
-
-  g_array_unref (wait->uses);
-  g_free (wait);
-}
 
 static gboolean
 check_flags (const char   *function,
@@ -47,16 +28,17 @@ check_flags (const char   *function,
   return FALSE;
 }
 
-/* Returns NULL on error. */
-static Wait *
-wait_new (GpuHostMemory  *memory,
-          const char     *function,
-          GpuMapFlags     flags,
-          GCancellable   *cancellable,
-          GError        **error)
+/* (transfer full): lists the uses of the memory that the host must wait for. Returns NULL on
+ * error. */
+static GArray *
+list_uses (GpuHostMemory  *memory,
+           const char     *function,
+           GpuMapFlags     flags,
+           GCancellable   *cancellable,
+           GError        **error)
 {
   GpuStorage *storage;
-  Wait *wait;
+  GArray *uses;
 
   if (!check_flags (function, flags, error)
       || g_cancellable_set_error_if_cancelled (cancellable, error))
@@ -67,50 +49,34 @@ wait_new (GpuHostMemory  *memory,
   if (storage == NULL)
     return NULL;
 
-  wait = g_new0 (Wait, 1);
-  wait->uses = _gpu_storage_list_uses (storage->root, flags != GPU_MAP_FLAGS_READ);
-  wait->reads = flags == GPU_MAP_FLAGS_NONE || (flags & GPU_MAP_FLAGS_READ) != 0;
+  uses = _gpu_storage_list_uses (storage->root, flags != GPU_MAP_FLAGS_READ);
   _gpu_storage_unuse (storage);
 
-  return wait;
+  return uses;
 }
 
-/* Returns whether the host may access the memory although the wait for @use failed with @error.
- * Failed work no longer uses the memory. Its failure only matters if the work was the last write
- * and the host reads the memory. */
+/* Failed work no longer uses the memory. */
 static gboolean
-can_ignore (const Wait   *wait,
-            const GpuUse *use,
-            const GError *error)
+can_ignore_for_write (const GpuUse *use,
+                      const GError *error)
 {
-  return error->domain != G_IO_ERROR && !_gpu_point_is_pending (&use->point)
-         && (use->kind != GPU_USE_WRITE || !wait->reads);
+  return error->domain != G_IO_ERROR && !_gpu_point_is_pending (&use->point);
 }
 
+/* If the last write failed, there is no content to read. */
 static gboolean
-wait_for_all (Wait          *wait,
-              const char    *function,
-              GCancellable  *cancellable,
-              GError       **error)
+can_ignore_for_read (const GpuUse *use,
+                     const GError *error)
 {
-  while (wait->next < wait->uses->len)
-    {
-      const GpuUse *use = &g_array_index (wait->uses, GpuUse, wait->next++);
-      GError *failure = NULL;
+  return use->kind != GPU_USE_WRITE && can_ignore_for_write (use, error);
+}
 
-      if (_gpu_timeline_wait_until (use->point.timeline, use->point.seq, -1, cancellable, &failure))
-        continue;
+static GpuUseIgnoreFunc *
+get_can_ignore (GpuMapFlags flags)
+{
+  gboolean reads = flags == GPU_MAP_FLAGS_NONE || (flags & GPU_MAP_FLAGS_READ) != 0;
 
-      if (!can_ignore (wait, use, failure))
-        {
-          g_propagate_prefixed_error (error, failure, "%s: ", function);
-          return FALSE;
-        }
-
-      g_error_free (failure);
-    }
-
-  return TRUE;
+  return reads ? can_ignore_for_read : can_ignore_for_write;
 }
 
 static gboolean
@@ -120,16 +86,17 @@ synchronize (GpuHostMemory  *memory,
              GCancellable   *cancellable,
              GError        **error)
 {
-  Wait *wait = wait_new (memory, function, flags, cancellable, error);
-  gboolean success;
+  GArray *uses = list_uses (memory, function, flags, cancellable, error);
 
-  if (wait == NULL)
+  if (uses == NULL)
     return FALSE;
 
-  success = wait_for_all (wait, function, cancellable, error);
-  wait_free (wait);
+  if (_gpu_uses_wait (uses, get_can_ignore (flags), cancellable, error))
+    return TRUE;
 
-  return success;
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
 }
 
 /**
@@ -162,56 +129,6 @@ gpu_host_memory_synchronize (GpuHostMemory  *memory,
   return synchronize (memory, "gpu_host_memory_synchronize", flags, cancellable, error);
 }
 
-static void step_done (GObject      *source,
-                       GAsyncResult *result,
-                       gpointer      user_data);
-
-/* Takes ownership of @task. Called in the main context of the task. */
-static void
-step (GTask *task)
-{
-  Wait *wait = g_task_get_task_data (task);
-  const GpuUse *use;
-  g_autoptr (GTask) part = NULL;
-
-  if (wait->next == wait->uses->len)
-    {
-      g_task_return_boolean (task, TRUE);
-      g_object_unref (task);
-      return;
-    }
-
-  use = &g_array_index (wait->uses, GpuUse, wait->next++);
-  part = g_task_new (g_task_get_source_object (task), g_task_get_cancellable (task), step_done,
-                     task);
-  _gpu_timeline_return_task (use->point.timeline, use->point.seq, part, NULL, NULL);
-}
-
-static void
-step_done (GObject      *source G_GNUC_UNUSED,
-           GAsyncResult *result,
-           gpointer      user_data)
-{
-  GTask *task = user_data;
-  Wait *wait = g_task_get_task_data (task);
-  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (task));
-  const GpuUse *use = &g_array_index (wait->uses, GpuUse, wait->next - 1);
-  GError *error = NULL;
-
-  if (!g_task_propagate_boolean (G_TASK (result), &error) && !can_ignore (wait, use, error))
-    {
-      g_prefix_error (&error, "gpu_host_memory_synchronize_async: ");
-      g_task_return_error (task, error);
-      g_object_unref (task);
-      return;
-    }
-
-  g_clear_error (&error);
-  g_main_context_push_thread_default (context);
-  step (task);                          /* may complete the task */
-  g_main_context_pop_thread_default (context);
-}
-
 /**
  * gpu_host_memory_synchronize_async:
  * @memory: a #GpuHostMemory
@@ -232,25 +149,25 @@ gpu_host_memory_synchronize_async (GpuHostMemory        *memory,
                                    GAsyncReadyCallback   callback,
                                    gpointer              user_data)
 {
+  const char *function = "gpu_host_memory_synchronize_async";
   GError *error = NULL;
   GTask *task;
-  Wait *wait;
+  GArray *uses;
 
   g_return_if_fail (GPU_IS_HOST_MEMORY (memory));
 
   task = g_task_new (memory, cancellable, callback, user_data);
   g_task_set_source_tag (task, gpu_host_memory_synchronize_async);
-  wait = wait_new (memory, "gpu_host_memory_synchronize_async", flags, cancellable, &error);
+  uses = list_uses (memory, function, flags, cancellable, &error);
 
-  if (wait == NULL)
+  if (uses == NULL)
     {
       g_task_return_error (task, error);
       g_object_unref (task);
       return;
     }
 
-  g_task_set_task_data (task, wait, wait_free);
-  step (task);
+  _gpu_uses_wait_task (task, uses, get_can_ignore (flags), function);
 }
 
 /**

@@ -29,6 +29,12 @@ gboolean     _gpu_memory_wait_for_all       (GpuTimeline          *timeline,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
+/* Like _gpu_uses_wait(), but does not block: @task returns the result. Takes ownership of @task and
+ * @uses. Called in the main context of @task. */
+void         _gpu_uses_wait_task            (GTask                *task,
+                                             GArray               *uses,
+                                             GpuUseIgnoreFunc     *can_ignore,
+                                             const char           *function);
 /* Copies a range of @contents, the result of _gpu_memory_ref_spilled(), to @data. */
 gboolean     _gpu_memory_read_spilled       (GpuMemory            *memory,
                                              GBytes               *contents,

@@ -69,6 +69,94 @@ _gpu_memory_wait_for_all (GpuTimeline   *timeline,
   return FALSE;
 }
 
+/* The uses of the memory that a task waits for, one after another. */
+typedef struct
+{
+  GArray           *uses;           /* of GpuUse */
+  guint             next;
+  GpuUseIgnoreFunc *can_ignore;
+  const char       *function;
+  GError           *failure;        /* the error of the first use that failed */
+} UseWait;
+
+static void
+use_wait_free (gpointer data)
+{
+  UseWait *wait = data;
+
+  g_array_unref (wait->uses);
+  g_clear_error (&wait->failure);
+  g_free (wait);
+}
+
+static void step_done (GObject      *source,
+                       GAsyncResult *result,
+                       gpointer      user_data);
+
+/* Takes ownership of @task. Called in the main context of the task. */
+static void
+step (GTask *task)
+{
+  UseWait *wait = g_task_get_task_data (task);
+
+  if (wait->next < wait->uses->len)
+    {
+      const GpuUse *use = &g_array_index (wait->uses, GpuUse, wait->next++);
+      g_autoptr (GTask) part = g_task_new (g_task_get_source_object (task),
+                                           g_task_get_cancellable (task), step_done, task);
+
+      _gpu_timeline_return_task (use->point.timeline, use->point.seq, part, NULL, NULL);
+      return;
+    }
+
+  if (wait->failure != NULL)
+    {
+      g_prefix_error (&wait->failure, "%s: ", wait->function);
+      g_task_return_error (task, g_steal_pointer (&wait->failure));
+    }
+  else
+    g_task_return_boolean (task, TRUE);
+
+  g_object_unref (task);
+}
+
+static void
+step_done (GObject      *source G_GNUC_UNUSED,
+           GAsyncResult *result,
+           gpointer      user_data)
+{
+  GTask *task = user_data;
+  UseWait *wait = g_task_get_task_data (task);
+  const GpuUse *use = &g_array_index (wait->uses, GpuUse, wait->next - 1);
+  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (task));
+  g_autoptr (GError) error = NULL;
+
+  g_task_propagate_boolean (G_TASK (result), &error);
+
+  if (error != NULL && error->domain == G_IO_ERROR)
+    wait->next = wait->uses->len;
+
+  if (error != NULL && wait->failure == NULL && !wait->can_ignore (use, error))
+    wait->failure = g_steal_pointer (&error);
+
+  g_main_context_push_thread_default (context);
+  step (task);                          /* may complete the task */
+  g_main_context_pop_thread_default (context);
+}
+
+void
+_gpu_uses_wait_task (GTask             *task,
+                     GArray            *uses,
+                     GpuUseIgnoreFunc  *can_ignore,
+                     const char        *function)
+{
+  UseWait *wait = g_new0 (UseWait, 1);
+
+  *wait = (UseWait) { .uses = uses, .can_ignore = can_ignore, .function = function };
+  g_task_set_task_data (task, wait, use_wait_free);
+  step (task);
+}
+
 gboolean
 _gpu_memory_read_spilled (GpuMemory   *memory,
                           GBytes      *contents,

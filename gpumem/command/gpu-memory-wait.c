@@ -3,27 +3,9 @@
 #include "config.h"
 
 #include "gpumem/backend/gpu-native-context-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
-#include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
-
-/* The uses of the memory that a task waits for, one after another. */
-typedef struct
-{
-  GArray *uses;                     /* of GpuUse */
-  guint   next;
-  GError *failure;                  /* the error of the first use that failed */
-} Wait;
-
-static void
-wait_free (gpointer data)
-{
-  Wait *wait = data;
-
-  g_array_unref (wait->uses);
-  g_clear_error (&wait->failure);
-  g_free (wait);
-}
 
 /**
  * gpu_memory_wait:
@@ -49,7 +31,7 @@ gpu_memory_wait (GpuMemory     *memory,
 {
   const char *function = "gpu_memory_wait";
   GpuStorage *storage;
-  gboolean success;
+  GArray *uses;
 
   g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
@@ -62,69 +44,15 @@ gpu_memory_wait (GpuMemory     *memory,
   if (storage == NULL)
     return FALSE;
 
-  success = _gpu_storage_wait_for_uses (storage->root, cancellable, error);
+  uses = _gpu_storage_list_work (storage->root);
   _gpu_storage_unuse (storage);
 
-  if (!success)
-    g_prefix_error (error, "%s: ", function);
+  if (_gpu_uses_wait (uses, _gpu_use_can_ignore, cancellable, error))
+    return TRUE;
 
-  return success;
-}
+  g_prefix_error (error, "%s: ", function);
 
-static void step_done (GObject      *source,
-                       GAsyncResult *result,
-                       gpointer      user_data);
-
-/* Takes ownership of @task. Called in the main context of the task. */
-static void
-step (GTask *task)
-{
-  Wait *wait = g_task_get_task_data (task);
-  const GpuUse *use;
-  g_autoptr (GTask) part = NULL;
-
-  if (wait->next < wait->uses->len)
-    {
-      use = &g_array_index (wait->uses, GpuUse, wait->next++);
-      part = g_task_new (g_task_get_source_object (task), g_task_get_cancellable (task),
-                         step_done, task);
-      _gpu_timeline_return_task (use->point.timeline, use->point.seq, part, NULL, NULL);
-      return;
-    }
-
-  if (wait->failure != NULL)
-    {
-      g_prefix_error (&wait->failure, "gpu_memory_wait_async: ");
-      g_task_return_error (task, g_steal_pointer (&wait->failure));
-    }
-  else
-    g_task_return_boolean (task, TRUE);
-
-  g_object_unref (task);
-}
-
-static void
-step_done (GObject      *source G_GNUC_UNUSED,
-           GAsyncResult *result,
-           gpointer      user_data)
-{
-  GTask *task = user_data;
-  Wait *wait = g_task_get_task_data (task);
-  const GpuUse *use = &g_array_index (wait->uses, GpuUse, wait->next - 1);
-  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (task));
-  g_autoptr (GError) error = NULL;
-
-  g_task_propagate_boolean (G_TASK (result), &error);
-
-  if (error != NULL && error->domain == G_IO_ERROR)
-    wait->next = wait->uses->len;
-
-  if (error != NULL && wait->failure == NULL && !_gpu_use_can_ignore (use, error))
-    wait->failure = g_steal_pointer (&error);
-
-  g_main_context_push_thread_default (context);
-  step (task);                          /* may complete the task */
-  g_main_context_pop_thread_default (context);
+  return FALSE;
 }
 
 /**
@@ -146,17 +74,18 @@ gpu_memory_wait_async (GpuMemory            *memory,
                        GAsyncReadyCallback   callback,
                        gpointer              user_data)
 {
+  const char *function = "gpu_memory_wait_async";
   GError *error = NULL;
   GpuStorage *storage;
   GTask *task;
-  Wait *wait;
+  GArray *uses;
 
   g_return_if_fail (GPU_IS_MEMORY (memory));
   g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
 
   task = g_task_new (memory, cancellable, callback, user_data);
   g_task_set_source_tag (task, gpu_memory_wait_async);
-  storage = _gpu_memory_acquire (memory, "gpu_memory_wait_async", &error);
+  storage = _gpu_memory_acquire (memory, function, &error);
 
   if (storage == NULL)
     {
@@ -165,11 +94,9 @@ gpu_memory_wait_async (GpuMemory            *memory,
       return;
     }
 
-  wait = g_new0 (Wait, 1);
-  wait->uses = _gpu_storage_list_work (storage->root);
+  uses = _gpu_storage_list_work (storage->root);
   _gpu_storage_unuse (storage);
-  g_task_set_task_data (task, wait, wait_free);
-  step (task);
+  _gpu_uses_wait_task (task, uses, _gpu_use_can_ignore, function);
 }
 
 /**

@@ -191,16 +191,19 @@ gboolean    _gpu_storage_renew          (GpuStorage        *storage,
 /* (transfer full): lists the last uses so far, as GpuUse, including the program's own work on the
  * streams of _gpu_storage_add_stream(). */
 GArray     *_gpu_storage_list_work      (GpuStorage        *root);
-/* Blocks until all uses of _gpu_storage_list_work() have completed. Returns FALSE if a use failed
- * or the wait was cancelled. Ignores failures for which _gpu_use_can_ignore() is TRUE. */
-gboolean    _gpu_storage_wait_for_uses  (GpuStorage        *root,
+/* Returns whether the caller can ignore @failure, the error of a wait for @use. */
+typedef gboolean GpuUseIgnoreFunc       (const GpuUse      *use,
+                                         const GError      *failure);
+
+/* Returns TRUE if the failed work is that of a previous owner of the memory, and does not affect
+ * the current contents. */
+GpuUseIgnoreFunc _gpu_use_can_ignore;
+/* Blocks until all @uses have completed, and takes ownership of the list. Returns FALSE with the
+ * first error for which @can_ignore returns FALSE. */
+gboolean    _gpu_uses_wait              (GArray            *uses,
+                                         GpuUseIgnoreFunc  *can_ignore,
                                          GCancellable      *cancellable,
                                          GError           **error);
-/* Returns whether the caller can ignore @failure, the error of a wait for @use. If the result is
- * TRUE, the failed work is that of a previous owner of the memory, and does not affect the current
- * contents. */
-gboolean    _gpu_use_can_ignore         (const GpuUse      *use,
-                                         const GError      *failure);
 /* Blocks until the uses have completed, and frees the buffer. Returns FALSE without blocking if
  * _gpu_storage_empty() fails. */
 gboolean    _gpu_storage_drop_buffer    (GpuStorage        *storage,

@@ -646,7 +646,7 @@ _gpu_storage_wait_for_retiring (GpuStorage *storage)
   if (latch == NULL)
     return TRUE;
 
-  _gpu_storage_wait_for_uses (storage->root, NULL, NULL);
+  _gpu_uses_wait (_gpu_storage_list_work (storage->root), _gpu_use_can_ignore, NULL, NULL);
 
   if (_gpu_latch_wait (latch, g_get_monotonic_time () + RETIRE_TIME, NULL, NULL))
     return TRUE;
@@ -702,24 +702,25 @@ _gpu_use_can_ignore (const GpuUse *use,
 }
 
 gboolean
-_gpu_storage_wait_for_uses (GpuStorage    *root,
-                            GCancellable  *cancellable,
-                            GError       **error)
+_gpu_uses_wait (GArray            *uses,
+                GpuUseIgnoreFunc  *can_ignore,
+                GCancellable      *cancellable,
+                GError           **error)
 {
-  /* Completed uses are included, because they may have failed. */
-  g_autoptr (GArray) uses = _gpu_storage_list_work (root);
   GError *first = NULL;
 
+  /* Also waits for completed uses, because they may have failed. */
   for (guint i = 0; i < uses->len; i++)
     {
       const GpuUse *use = &g_array_index (uses, GpuUse, i);
       g_autoptr (GError) failure = NULL;
 
       if (!_gpu_timeline_wait_until (use->point.timeline, use->point.seq, -1, cancellable, &failure)
-          && first == NULL && !_gpu_use_can_ignore (use, failure))
+          && first == NULL && !can_ignore (use, failure))
         first = g_steal_pointer (&failure);
     }
 
+  g_array_unref (uses);
   if (first != NULL)
     g_propagate_error (error, first);
 

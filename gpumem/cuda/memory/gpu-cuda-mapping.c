@@ -386,6 +386,27 @@ _gpu_cuda_map_image (GpuNativeStream      *stream,
 
 /* --- unmapping -------------------------------------------------------------------------------- */
 
+/* @code is the result of the commands that use the block. On success, records the event that shows
+ * when the block can be reused. After a failure there is no such event, and the caller tracks none
+ * of the commands, so the function waits for those that the stream has. */
+static CUresult
+record_done (CUstream               stream,
+             const GpuCudaStaging  *staging,
+             CUresult               code,
+             const char           **function)
+{
+  if (code == CUDA_SUCCESS)
+    {
+      *function = "cuEventRecord";
+      code = _gpu_cuda.cuEventRecord (staging->done, stream);
+    }
+
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda.cuStreamSynchronize (stream);
+
+  return code;
+}
+
 static CUresult
 write_back (CUstream               stream,
             GpuNativeMemory       *memory,
@@ -407,9 +428,7 @@ write_back (CUstream               stream,
                                       staging->mapped_size, stream);
 }
 
-/* Copies the block back to @memory if it was mapped for writing, and records the event that shows
- * when the block can be reused. After a failure there is no such event, so the function waits for
- * the stream. */
+/* Copies the block back to @memory if it was mapped for writing. */
 static CUresult
 copy_back (CUstream          stream,
            GpuNativeMemory  *memory,
@@ -421,16 +440,7 @@ copy_back (CUstream          stream,
   if (staging->write)
     code = write_back (stream, memory, staging, function);
 
-  if (code == CUDA_SUCCESS)
-    {
-      *function = "cuEventRecord";
-      code = _gpu_cuda.cuEventRecord (staging->done, stream);
-    }
-
-  if (code != CUDA_SUCCESS)
-    _gpu_cuda.cuStreamSynchronize (stream);
-
-  return code;
+  return record_done (stream, staging, code, function);
 }
 
 gboolean
@@ -481,18 +491,7 @@ copy_pieces (CUstream         stream,
     code = _gpu_cuda.cuMemcpyAsync (address + done, (guintptr) staging->data,
                                     MIN (piece, size - done), stream);
 
-  if (code == CUDA_SUCCESS)
-    {
-      *function = "cuEventRecord";
-      code = _gpu_cuda.cuEventRecord (staging->done, stream);
-    }
-
-  /* If a call failed, wait for the pieces that are in flight: the caller treats a failed fill as
-   * not submitted, and so does not track these pieces. */
-  if (code != CUDA_SUCCESS)
-    _gpu_cuda.cuStreamSynchronize (stream);
-
-  return code;
+  return record_done (stream, staging, code, function);
 }
 
 gboolean
