@@ -246,6 +246,50 @@ pool_statistics (TestFixture *fixture)
   test_pool_each_kind (fixture, check_statistics);
 }
 
+static void
+assert_peaks (GpuMemoryPool *pool,
+              guint64        active)
+{
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-bytes"), ==, active);
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-active-bytes"), ==, active);
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-used-bytes"), ==,
+                    test_pool_get_figure (pool, "used-bytes"));
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), ==,
+                    test_pool_get_figure (pool, "managed-bytes"));
+}
+
+/* A reset sets the peaks to the present values; later maxima count again. */
+static void
+check_peaks (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuBuffer) kept = test_pool_take (pool, 3000, NULL);
+
+  g_object_unref (test_pool_take (pool, 100000, NULL));
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-active-bytes"), ==, 103000);
+  gpu_memory_pool_reset_peaks (pool);
+  assert_peaks (pool, 3000);
+
+  g_object_unref (test_pool_take (pool, 50000, NULL));
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-active-bytes"), ==, 53000);
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-used-bytes"), >=, 53000);
+
+  gpu_memory_pool_free_held (pool);
+  gpu_memory_pool_reset_peaks (pool);
+  assert_peaks (pool, 3000);
+
+  g_clear_object (&kept);
+  gpu_memory_pool_free_held (pool);
+  gpu_memory_pool_reset_peaks (pool);
+  assert_peaks (pool, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), ==, 0);
+}
+
+static void
+pool_peaks (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_peaks);
+}
+
 /* The snapshot contains all managed memory, each byte once. */
 static void
 check_snapshot (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
@@ -1425,6 +1469,7 @@ main (int argc, char **argv)
   test_add ("in-flight", pool_in_flight);
   test_add ("pool-dropped-first", pool_dropped_first);
   test_add ("statistics", pool_statistics);
+  test_add ("peaks", pool_peaks);
   test_add ("snapshot", pool_snapshot);
   test_add ("stop-holding", pool_stop_holding);
   test_add ("stop-holding-in-flight", pool_stop_holding_in_flight);

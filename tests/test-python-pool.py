@@ -412,6 +412,9 @@ def test_statistics(fixture):
               (1 << 30, 1 << 29, 1 << 20, 0.5))
         with raises(AttributeError):
             pool.active_bytes = 0
+        pool.reset_peaks()
+        equal(pool.peak_active_bytes, 400)
+        equal(pool.peak_managed_bytes, pool.managed_bytes)
 
 
 def check_out_of_memory(fixture, pool):

@@ -289,6 +289,7 @@ WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
          ("Gpu.StatisticsAllocator(allocator).curent_bytes", "curent_bytes"),
          ("Gpu.ImageFormat(Gpu.ChannelType.UNORM8)", "ChannelType"),
          ("Gpu.FunctionAllocator(context, Gpu.Buffer)", "Buffer"),
+         ("Gpu.MemoryPool.new_for_allocator(lambda size: buffer)", "Allocator"),
          ("Gpu.Context(5)", "int"), ("Gpu.Stream(context, 'x')", "str")]
 
 

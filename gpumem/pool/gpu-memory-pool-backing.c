@@ -913,3 +913,12 @@ _gpu_pool_core_get_stats (GpuPoolCore  *core,
   else
     _gpu_pool_get_stats (core->pool, stats);
 }
+
+void
+_gpu_pool_core_reset_peaks (GpuPoolCore *core)
+{
+  if (core->bins != NULL)
+    _gpu_pool_bins_reset_peaks (core->bins);
+  else
+    _gpu_pool_reset_peaks (core->pool);
+}

@@ -209,6 +209,26 @@ gpu_memory_pool_stop_holding (GpuMemoryPool *pool)
 }
 
 /**
+ * gpu_memory_pool_reset_peaks:
+ * @pool: a #GpuMemoryPool
+ *
+ * Sets #GpuMemoryPool:peak-active-bytes, #GpuMemoryPool:peak-used-bytes and
+ * #GpuMemoryPool:peak-managed-bytes to the present values, so that a program can measure the peaks
+ * of one phase. Decisions of the pool still depend on the earlier peaks. Does not block; may be
+ * called from any thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_pool_reset_peaks (GpuMemoryPool *pool)
+{
+  g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
+
+  if (pool->core != NULL)
+    _gpu_pool_core_reset_peaks (pool->core);
+}
+
+/**
  * gpu_memory_pool_bin_number:
  * @pool: a #GpuMemoryPool
  * @size: size in bytes

@@ -233,6 +233,7 @@ void          _gpu_pool_status_add         (GpuPoolCore        *core,
 void          _gpu_pool_status_remove      (GpuPoolCore        *core);
 void          _gpu_pool_core_get_stats     (GpuPoolCore        *core,
                                             GpuPoolStats       *stats);
+void          _gpu_pool_core_reset_peaks   (GpuPoolCore        *core);
 
 /* Returns FALSE with @error if @pool was never initialised. */
 gboolean      _gpu_memory_pool_check       (GpuMemoryPool      *pool,

@@ -394,28 +394,28 @@ install_notify_interval (void)
 /**
  * GpuMemoryPool:peak-active-bytes:
  *
- * The maximum of #GpuMemoryPool:active-bytes so far. Pools of kind %GPU_MEMORY_POOL_BINS update it
- * exactly. Other pools update it when a program reads the counters of the pool, and when a thread
- * allocates memory that is not in the thread's cache of freed blocks. If the bytes in use rise
- * between two updates only because threads allocate from their caches, the peak is missed. The
- * value is then too small by at most the size of the caches. The caches of all threads share 1/64
- * of #GpuMemoryPool:managed-bytes equally, but the cache of each thread may hold at least 8 MiB and
- * at most 64 MiB. Caches of a pool with a limit are smaller. #GpuMemoryPool:peak-managed-bytes is
- * exact.
+ * The maximum of #GpuMemoryPool:active-bytes so far, or since gpu_memory_pool_reset_peaks(). Pools
+ * of kind %GPU_MEMORY_POOL_BINS update it exactly. Other pools update it when a program reads the
+ * counters of the pool, and when a thread allocates memory that is not in the thread's cache of
+ * freed blocks. If the bytes in use rise between two updates only because threads allocate from
+ * their caches, the peak is missed. The value is then too small by at most the size of the caches.
+ * The caches of all threads share 1/64 of #GpuMemoryPool:managed-bytes equally, but the cache of
+ * each thread may hold at least 8 MiB and at most 64 MiB. Caches of a pool with a limit are
+ * smaller. #GpuMemoryPool:peak-managed-bytes is exact.
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:peak-used-bytes:
  *
- * The maximum of #GpuMemoryPool:used-bytes so far.
+ * The maximum of #GpuMemoryPool:used-bytes so far, or since gpu_memory_pool_reset_peaks().
  *
  * Since: 0.1
  */
 /**
  * GpuMemoryPool:peak-managed-bytes:
  *
- * The maximum of #GpuMemoryPool:managed-bytes so far.
+ * The maximum of #GpuMemoryPool:managed-bytes so far, or since gpu_memory_pool_reset_peaks().
  *
  * Since: 0.1
  */

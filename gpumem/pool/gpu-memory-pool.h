@@ -90,6 +90,8 @@ GPU_AVAILABLE_IN_0_1
 void              gpu_memory_pool_free_held                (GpuMemoryPool    *pool);
 GPU_AVAILABLE_IN_0_1
 void              gpu_memory_pool_stop_holding             (GpuMemoryPool    *pool);
+GPU_AVAILABLE_IN_0_1
+void              gpu_memory_pool_reset_peaks              (GpuMemoryPool    *pool);
 
 GPU_AVAILABLE_IN_0_1
 guint             gpu_memory_pool_bin_number               (GpuMemoryPool    *pool,

@@ -179,6 +179,7 @@ PARAMETERS_OF = {
     "Mapping.__getitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.value": "SupportsIndex | _Readable",
+    "MemoryPool.new_for_allocator.allocator": "Allocator",
     "Program.*.source": "str",
     "Program.new_from_binary.binary": "_Readable",
     "Program.new_from_il.il": "_Readable",

@@ -527,6 +527,18 @@ _gpu_pool_bins_get_stats (GpuPoolBins  *bins,
   stats->largest_free = largest == 0 ? 0 : gpu_pool_bin_size (bins->bits, largest - 1);
 }
 
+void
+_gpu_pool_bins_reset_peaks (GpuPoolBins *bins)
+{
+  GpuPoolStats *stats = &bins->stats;
+
+  bins_lock (bins);
+  stats->peak_active_bytes = stats->active_bytes;
+  stats->peak_used_bytes = stats->used_bytes;
+  stats->peak_managed_bytes = stats->managed_bytes;
+  bins_unlock (bins);
+}
+
 static void
 refuse (const GpuPoolRequest  *request,
         const GError          *refused,

@@ -124,6 +124,7 @@ void         _gpu_pool_bins_stop_holding (GpuPoolBins             *bins);
 /* Counts that do not apply to bins (maps, moved chunks, hits in thread caches) are always 0. */
 void         _gpu_pool_bins_get_stats    (GpuPoolBins             *bins,
                                           GpuPoolStats            *stats);
+void         _gpu_pool_bins_reset_peaks  (GpuPoolBins             *bins);
 /* Enables or disables trace output. Initially enabled if GPUMEM_DEBUG contains "pool". */
 void         _gpu_pool_bins_set_trace    (GpuPoolBins             *bins,
                                           gboolean                 trace);

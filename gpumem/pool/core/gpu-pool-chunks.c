@@ -372,7 +372,7 @@ get_shortage (GpuPool              *pool,
               double                waste)
 {
   guint64 used = _gpu_pool_sum_used (pool) + gpu_pool_bytes (pool, request->units);
-  guint64 allowed = MAX (pool->stats.peak_used_bytes, used) * (1.0 + waste)
+  guint64 allowed = MAX (pool->most_used_bytes, used) * (1.0 + waste)
                     + SLACK * pool->config.granularity;
   guint64 managed = pool->stats.managed_bytes + cost;
 
@@ -419,7 +419,7 @@ move_chunks (GpuPoolGrowth           *growth,
   guint64 limit = pool->limits.limit, cost = gpu_pool_bytes (pool, placement->cost), moved;
 
   growth->largest = MIN (growth->request->size / CHUNK_REQUEST, MAX_CHUNK);
-  growth->largest = MIN (growth->largest, pool->stats.peak_used_bytes / CHUNK_PEAK);
+  growth->largest = MIN (growth->largest, pool->most_used_bytes / CHUNK_PEAK);
 
   if (gpu_pool_is_frozen (pool))
     shortage = 0;

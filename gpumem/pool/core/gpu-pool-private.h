@@ -155,6 +155,8 @@ struct _GpuPool
   guint64           edge_units;     /* in free ranges, outside of whole chunks */
   guint64           edge_budget;    /* number of requests that may try to use edges before whole
                                      * chunks */
+  guint64           most_used_bytes; /* like stats.peak_used_bytes, but never reset: decisions of
+                                      * the pool depend on it */
   GpuPoolStats      stats;          /* counters updated directly */
 };
 
@@ -382,7 +384,7 @@ static inline gboolean
 gpu_pool_is_small_for_edges (GpuPool *pool,
                              guint32  units)
 {
-  return gpu_pool_bytes (pool, units) <= pool->stats.peak_used_bytes / GPU_POOL_EDGE_SHARE;
+  return gpu_pool_bytes (pool, units) <= pool->most_used_bytes / GPU_POOL_EDGE_SHARE;
 }
 
 /* Returns whether a request of @units should use edges before whole chunks: there are many edges,
@@ -392,7 +394,7 @@ gpu_pool_wants_edges (GpuPool *pool,
                       guint32  units)
 {
   guint64 edges = gpu_pool_bytes (pool, pool->edge_units);
-  double allowed = pool->stats.peak_used_bytes * pool->limits.waste;
+  double allowed = pool->most_used_bytes * pool->limits.waste;
 
   return pool->edge_budget > 0 && edges > GPU_POOL_EDGE_WASTE * allowed + pool->config.granularity
          && pool->stats.managed_bytes < GPU_POOL_EDGE_ROOM * allowed + gpu_pool_used_bytes (pool)

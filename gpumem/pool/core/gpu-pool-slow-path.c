@@ -136,7 +136,7 @@ may_grow_early (GpuPool *pool,
   guint64 used, managed;
 
   _gpu_pool_lock (&pool->lock);
-  used = MAX (_gpu_pool_sum_used (pool), pool->stats.peak_used_bytes);
+  used = MAX (_gpu_pool_sum_used (pool), pool->most_used_bytes);
   managed = pool->stats.managed_bytes;
   _gpu_pool_unlock (&pool->lock);
 

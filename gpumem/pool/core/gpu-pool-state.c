@@ -127,6 +127,17 @@ sum_active (GpuPool *pool)
   return MAX (bytes, 0);
 }
 
+static inline void
+set_peak_used (GpuPool *pool,
+               guint64  bytes)
+{
+  if (G_LIKELY (bytes <= pool->stats.peak_used_bytes))
+    return;
+
+  pool->stats.peak_used_bytes = bytes;
+  pool->most_used_bytes = MAX (pool->most_used_bytes, bytes);
+}
+
 /* Other threads may have freed blocks into their caches without flushing their counts yet. The
  * counts of the pool still include these blocks. A new peak is therefore computed from the counts
  * of the pool and of all caches. */
@@ -139,7 +150,7 @@ update_peaks (GpuPool *pool)
   if (G_UNLIKELY (bytes > stats->peak_active_bytes))
     stats->peak_active_bytes = MAX (stats->peak_active_bytes, sum_active (pool));
 
-  stats->peak_used_bytes = MAX (stats->peak_used_bytes, gpu_pool_used_bytes (pool));
+  set_peak_used (pool, gpu_pool_used_bytes (pool));
 }
 
 guint64
@@ -325,14 +336,29 @@ _gpu_pool_get_stats (GpuPool      *pool,
   stats->active_bytes = MAX (counts.bytes, 0);
   stats->used_bytes = gpu_pool_bytes (pool, MAX (counts.units, 0));
   stats->peak_active_bytes = MAX (stats->peak_active_bytes, stats->active_bytes);
-  stats->peak_used_bytes = MAX (stats->peak_used_bytes, stats->used_bytes);
+  set_peak_used (pool, stats->used_bytes);
   pool->stats.peak_active_bytes = stats->peak_active_bytes;
-  pool->stats.peak_used_bytes = stats->peak_used_bytes;
+  stats->peak_used_bytes = pool->stats.peak_used_bytes;
   stats->held_blocks = n - stats->active_blocks;
   if (stats->active_blocks == 0)
     stats->largest_free = find_largest_of_empty (pool);
 
   _gpu_pool_unlock_and_destroy (pool);
+}
+
+void
+_gpu_pool_reset_peaks (GpuPool *pool)
+{
+  GpuPoolStats stats;
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.peak_active_bytes = 0;
+  pool->stats.peak_used_bytes = 0;
+  pool->stats.peak_managed_bytes = pool->stats.managed_bytes;
+  _gpu_pool_unlock (&pool->lock);
+
+  /* This also counts the blocks in the caches of threads. */
+  _gpu_pool_get_stats (pool, &stats);
 }
 
 void

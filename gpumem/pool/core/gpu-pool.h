@@ -204,6 +204,8 @@ void            _gpu_pool_set_limits  (GpuPool                 *pool,
                                        const GpuPoolLimits     *limits);
 void            _gpu_pool_get_stats   (GpuPool                 *pool,
                                        GpuPoolStats            *stats);
+/* Sets the peaks to the present values, for programs. Decisions of the pool do not change. */
+void            _gpu_pool_reset_peaks (GpuPool                 *pool);
 
 /* The state of a range, as reported by _gpu_pool_visit(). */
 typedef enum
