@@ -5,8 +5,7 @@
 #include "config.h"
 
 #ifdef HAVE_CUDA
-#include "cuda-driver/cuda-driver.h"
-#include "gpumem/cuda/driver/gpu-cuda-types.h"
+#include "test-capture-util.h"
 #endif
 #include "test-pool-hooks-util.h"
 
@@ -15,28 +14,6 @@
 #define KIB    ((gsize) 1 << 10)
 #define MIB    ((gsize) 1 << 20)
 #define NUMBER 77                   /* of an announced capture */
-
-typedef struct
-{
-  CUresult (*begin)         (CUstream stream, CUstreamCaptureMode mode);
-  CUresult (*end)           (CUstream stream, CUgraph *graph);
-  CUresult (*destroy_graph) (CUgraph graph);
-} Driver;
-
-static Driver driver;
-
-static gboolean
-find_driver (void)
-{
-  driver.begin = gpumem_cuda_driver_symbol ("cuStreamBeginCapture_v2");
-  driver.end = gpumem_cuda_driver_symbol ("cuStreamEndCapture");
-  driver.destroy_graph = gpumem_cuda_driver_symbol ("cuGraphDestroy");
-  if (driver.begin != NULL && driver.end != NULL && driver.destroy_graph != NULL)
-    return TRUE;
-
-  g_test_skip ("the driver does not capture streams");
-  return FALSE;
-}
 
 static void
 check_empty (TestHooks *captured)
@@ -66,17 +43,7 @@ count_user_objects (void)
 static void
 begin (TestHooks *captured)
 {
-  g_assert_cmpuint (driver.begin (captured->a, CU_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
-}
-
-static CUgraph
-end (TestHooks *captured)
-{
-  CUgraph graph = NULL;
-
-  g_assert_cmpuint (driver.end (captured->a, &graph), ==, 0);
-  g_assert_nonnull (graph);
-  return graph;
+  test_capture_begin (captured->a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
 /* Takes much memory on the other stream. None of it lies in [@address, @address + @size). */
@@ -114,7 +81,7 @@ capture_detected (TestHooks *captured)
   g_assert_cmpuint (size, ==, MIB);
   check_private (captured, kept, MIB);
   captured->hooks->trim (captured->hooks->pool, 0);
-  graph = end (captured);
+  graph = test_capture_end (captured->a);
 
   check_private (captured, kept, MIB);
   test_hooks_drop (captured, kept, captured->a);
@@ -123,7 +90,7 @@ capture_detected (TestHooks *captured)
   test_hooks_trim (captured);
   g_assert_cmpuint (test_hooks_get_figure (captured, "managed-bytes"), >=, MIB);
 
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  test_graph_destroy (graph);
 }
 
 /* The memory outlives the graph if the program has not freed it. */
@@ -134,7 +101,7 @@ capture_kept (TestHooks *captured)
 
   begin (captured);
   address = test_hooks_take (captured, MIB, captured->a);
-  g_assert_cmpuint (driver.destroy_graph (end (captured)), ==, 0);
+  test_graph_destroy (test_capture_end (captured->a));
   test_hooks_trim (captured);
   check_private (captured, address, MIB);
   test_hooks_drop (captured, address, captured->b);
@@ -169,7 +136,7 @@ capture_announced (TestHooks *captured)
   begin (captured);
   address = test_hooks_take (captured, MIB, captured->a);
   check_private (captured, address, MIB);
-  g_assert_cmpuint (driver.destroy_graph (end (captured)), ==, 0);
+  test_graph_destroy (test_capture_end (captured->a));
   g_assert_true (hooks->end_capture (hooks->pool, NUMBER));
   test_hooks_drop (captured, address, captured->a);
 
@@ -209,11 +176,11 @@ capture_short (TestHooks *captured)
   g_assert_cmpuint (captured->hooks->alloc (captured->hooks->pool, 5 * MIB, captured->b, &error),
                     ==, 0);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "5242880");
-  graph = end (captured);
+  graph = test_capture_end (captured->a);
 
   address = test_hooks_take (captured, 7 * MIB, captured->b);
   test_hooks_drop (captured, address, captured->b);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  test_graph_destroy (graph);
 }
 
 /* The pool can only get memory after work of the legacy default stream. */
@@ -234,10 +201,10 @@ capture_legacy (TestHooks *captured)
   g_assert_cmpuint (captured->hooks->alloc (captured->hooks->pool, 5 * MIB, captured->b, &error),
                     ==, 0);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "5242880");
-  graph = end (captured);
+  graph = test_capture_end (captured->a);
 
   test_hooks_drop (captured, test_hooks_take (captured, 5 * MIB, captured->b), captured->b);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  test_graph_destroy (graph);
   test_assert_ok (gpu_context_synchronize (captured->fixture->context, &error), error);
   test_hooks_trim (captured);
   test_assert_ok (gpu_context_synchronize (captured->fixture->context, &error), error);
@@ -266,9 +233,9 @@ capture_moves (TestHooks *captured)
       test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "6291456");
       g_clear_error (&error);
     }
-  graph = end (captured);
+  graph = test_capture_end (captured->a);
 
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  test_graph_destroy (graph);
   test_hooks_trim (captured);
   address = test_hooks_take (captured, 8 * MIB, captured->b);
   test_hooks_drop (captured, address, captured->b);
@@ -284,9 +251,9 @@ capture_dropped (TestHooks *captured)
   begin (captured);
   test_hooks_take (captured, MIB, captured->a);
   test_hooks_drop (captured, test_hooks_take (captured, MIB, captured->a), captured->a);
-  graph = end (captured);
+  graph = test_capture_end (captured->a);
   g_clear_object (&captured->pool);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  test_graph_destroy (graph);
 }
 
 /* --- replays that are pending ----------------------------------------------------------------- */
@@ -319,7 +286,7 @@ capture_pending (TestHooks *captured)
   begin (captured);
   address = test_hooks_take (captured, MIB, captured->a);
   test_hooks_drop (captured, address, captured->a);
-  g_assert_cmpuint (driver.destroy_graph (end (captured)), ==, 0);
+  test_graph_destroy (test_capture_end (captured->a));
   g_assert_true (captured->hooks->end_capture (captured->hooks->pool, NUMBER));
 
   replay = test_stream (captured->fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
@@ -355,8 +322,8 @@ capture_dropped_meanwhile (TestHooks *captured)
   begin (captured);
   test_hooks_drop (captured, test_hooks_take (captured, MIB, captured->a), captured->a);
   g_object_unref (pool);
-  graph = end (captured);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  graph = test_capture_end (captured->a);
+  test_graph_destroy (graph);
 }
 
 /* The stream of a capture ends before the capture is known to have ended. */
@@ -368,13 +335,13 @@ capture_ended_stream (TestHooks *captured)
 
   begin (captured);
   address = test_hooks_take (captured, MIB, captured->a);
-  graph = end (captured);
+  graph = test_capture_end (captured->a);
   captured->hooks->end_stream (captured->hooks->pool, captured->a);
   g_clear_object (&captured->first);
 
   check_private (captured, address, MIB);
   test_hooks_drop (captured, address, captured->a);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  test_graph_destroy (graph);
   captured->first = g_object_ref (captured->second);
   captured->a = captured->b;
 }
@@ -391,7 +358,7 @@ capture_lookup (TestHooks *captured)
   test_hooks_drop (captured, address, captured->a);
   g_assert_false (captured->hooks->lookup (captured->hooks->pool, address, NULL, NULL));
   g_assert_false (captured->hooks->lookup (captured->hooks->pool, address + 100, NULL, NULL));
-  g_assert_cmpuint (driver.destroy_graph (end (captured)), ==, 0);
+  test_graph_destroy (test_capture_end (captured->a));
 }
 
 static gboolean
@@ -412,8 +379,8 @@ capture_room (TestHooks *captured)
   gpu_memory_pool_set_limit (captured->pool, 40 * MIB);
   begin (captured);
   test_hooks_drop (captured, test_hooks_take (captured, 30 * MIB, captured->a), captured->a);
-  graph = end (captured);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  graph = test_capture_end (captured->a);
+  test_graph_destroy (graph);
   g_signal_connect (captured->pool, "out-of-memory", G_CALLBACK (release_graph), NULL);
   address = test_hooks_take (captured, 36 * MIB, captured->b);
   test_hooks_drop (captured, address, captured->b);
@@ -435,8 +402,8 @@ capture_per_thread (TestHooks *captured)
   begin (captured);
   g_assert_cmpuint (captured->hooks->alloc (captured->hooks->pool, MIB, per_thread, &error), ==, 0);
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "GpuPoolHooks", "per-thread");
-  graph = end (captured);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  graph = test_capture_end (captured->a);
+  test_graph_destroy (graph);
   test_hooks_drop (captured, test_hooks_take (captured, MIB, per_thread), per_thread);
   captured->a = own;
   test_assert_ok (gpu_context_synchronize (captured->fixture->context, &error), error);
@@ -539,7 +506,7 @@ capture_history (TestHooks *captured)
   begin (captured);
   address = test_hooks_take (captured, 5000, captured->a);
   test_hooks_drop (captured, address, captured->a);
-  g_assert_cmpuint (driver.destroy_graph (end (captured)), ==, 0);
+  test_graph_destroy (test_capture_end (captured->a));
   events = gpu_memory_pool_get_history (captured->pool);
   n = g_variant_n_children (events);
   g_assert_cmpuint (n, >=, 3);
@@ -566,8 +533,8 @@ capture_not_retained (TestHooks *captured)
   test_hooks_drop (captured, test_hooks_take (captured, MIB, captured->a), captured->a);
   set_fault ("");
   g_assert_cmpuint (count_user_objects (), ==, live);
-  graph = end (captured);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  graph = test_capture_end (captured->a);
+  test_graph_destroy (graph);
   test_hooks_trim (captured);
   g_assert_cmpuint (test_hooks_get_figure (captured, "managed-bytes"), >=, MIB);
   g_clear_object (&captured->pool);
@@ -606,7 +573,7 @@ run_test (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   TestHooks captured;
 
-  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY) || !find_driver ()
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY) || !test_can_capture (fixture)
       || !test_hooks_init (&captured, fixture, GPU_MEMORY_POOL_EXPANDABLE,
                            GPU_STREAM_FLAGS_NON_BLOCKING))
     return;

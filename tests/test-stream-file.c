@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #ifdef HAVE_CUDA
-#include "cuda-driver/cuda-driver.h"
-#include "gpumem/cuda/driver/gpu-cuda-types.h"
+#include "test-capture-util.h"
 #endif
 #include "test-util.h"
 
@@ -1100,40 +1099,30 @@ few_threads (TestFixture *fixture)
 static void
 captured (TestFixture *fixture)
 {
-  CUresult (*begin) (CUstream stream, CUstreamCaptureMode mode)
-    = gpumem_cuda_driver_symbol ("cuStreamBeginCapture_v2");
-  CUresult (*end) (CUstream stream, CUgraph *graph)
-    = gpumem_cuda_driver_symbol ("cuStreamEndCapture");
-  CUresult (*destroy) (CUgraph graph) = gpumem_cuda_driver_symbol ("cuGraphDestroy");
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuFile) file = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
-  CUgraph graph = NULL;
   CUstream handle;
   int fd;
 
-  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0 || begin == NULL)
-    {
-      g_test_skip ("the driver does not capture streams");
-      return;
-    }
+  if (!test_can_capture (fixture))
+    return;
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   buffer = test_buffer (fixture, SIZE);
-  handle = (CUstream) (gsize) gpu_stream_get_native_handle (stream);
+  handle = test_get_cuda_stream (stream);
   fd = temporary (bytes);
   file = file_for (fd);
-  g_assert_cmpuint (begin (handle, CU_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+  test_capture_begin (handle, CU_STREAM_CAPTURE_MODE_RELAXED);
   g_assert_false (gpu_stream_read_file (stream, GPU_MEMORY (buffer), 0, file, 0, SIZE, NULL,
                                         &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_read_file", "captured");
   g_assert_false (gpu_memory_write_file (GPU_MEMORY (buffer), stream, 0, file, 0, SIZE, NULL,
                                          &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_memory_write_file", "captured");
-  g_assert_cmpuint (end (handle, &graph), ==, 0);
-  destroy (graph);
+  test_graph_destroy (test_capture_end (handle));
   test_assert_ok (gpu_stream_read_file (stream, GPU_MEMORY (buffer), 0, file, 0, SIZE, NULL,
                                         &error), error);
   test_assert_content (buffer, bytes);
@@ -1145,11 +1134,6 @@ captured (TestFixture *fixture)
 static void
 captured_by_event (TestFixture *fixture)
 {
-  CUresult (*begin) (CUstream stream, CUstreamCaptureMode mode)
-    = gpumem_cuda_driver_symbol ("cuStreamBeginCapture_v2");
-  CUresult (*end) (CUstream stream, CUgraph *graph)
-    = gpumem_cuda_driver_symbol ("cuStreamEndCapture");
-  CUresult (*destroy) (CUgraph graph) = gpumem_cuda_driver_symbol ("cuGraphDestroy");
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) first = NULL;
   g_autoptr (GpuStream) second = NULL;
@@ -1157,23 +1141,19 @@ captured_by_event (TestFixture *fixture)
   g_autoptr (GpuFile) file = NULL;
   g_autoptr (GpuEvent) fork = NULL;
   g_autoptr (GpuEvent) join = NULL;
-  CUgraph graph = NULL;
   CUstream handle;
   int fd;
 
-  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0 || begin == NULL)
-    {
-      g_test_skip ("the driver does not capture streams");
-      return;
-    }
+  if (!test_can_capture (fixture))
+    return;
 
   first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   buffer = test_buffer_filled (fixture, SIZE, 7);
   fd = temporary (NULL);
   file = file_for (fd);
-  handle = (CUstream) (gsize) gpu_stream_get_native_handle (first);
-  g_assert_cmpuint (begin (handle, CU_STREAM_CAPTURE_MODE_RELAXED), ==, 0);
+  handle = test_get_cuda_stream (first);
+  test_capture_begin (handle, CU_STREAM_CAPTURE_MODE_RELAXED);
   fork = test_record (first);
   test_assert_ok (gpu_stream_wait_event (second, fork, &error), error);
   g_assert_false (gpu_stream_write_file (second, GPU_MEMORY (buffer), 0, file, 0, SIZE, NULL,
@@ -1184,8 +1164,7 @@ captured_by_event (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_memory_write_file", "captured");
   join = test_record (second);
   test_assert_ok (gpu_stream_wait_event (first, join, &error), error);
-  g_assert_cmpuint (end (handle, &graph), ==, 0);
-  destroy (graph);
+  test_graph_destroy (test_capture_end (handle));
   test_assert_ok (gpu_stream_write_file (second, GPU_MEMORY (buffer), 0, file, 0, SIZE, NULL,
                                          &error), error);
   g_assert_cmpint (get_size (fd), <=, SIZE);

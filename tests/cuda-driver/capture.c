@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Captures of streams into graphs: which streams take part, which calls the driver refuses
- * meanwhile, and user objects. The stand-in captures no work. */
+ * meanwhile, and user objects. The stand-in runs no graphs, so it drops captured work. */
 #include "config.h"
 
 #include <string.h>
@@ -104,7 +104,7 @@ leave (guint64 capture)
   return is_joined;
 }
 
-/* The stand-in captures no work: a stream is joined once another one waits for an event of it. */
+/* The graphs have no nodes: a stream is joined once another one waits for an event of it. */
 CUresult
 capture_wait (Stream *stream,
               Event  *event)

@@ -177,6 +177,9 @@ ENTRY (cuStreamWaitEvent, (CUstream handle, CUevent event, unsigned int flags),
     return capture_wait (stream, event);
   if (event_is_over (event))
     return CUDA_SUCCESS;
+  if (stream->capture != 0)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+                   "captured work would wait for work that is not captured");
   op = op_new (NULL, NULL, NULL);
   op_wait (op, event->point);
   event_wait_shared (event, op);

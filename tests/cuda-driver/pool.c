@@ -156,6 +156,8 @@ alloc_async (CUdeviceptr *address,
   TRY (stream_resolve (handle, &stream));
   if (address == NULL || size == 0)
     return CUDA_ERROR_INVALID_VALUE;
+  if (stream->capture != 0)
+    return misuse (CUDA_ERROR_NOT_SUPPORTED, "the stand-in has no memory of graphs");
   if (pool == NULL)
     pool = get_default (stream->object.context->device);
   memory = alloc (pool, stream, size);
@@ -212,6 +214,8 @@ ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle)
       return context->error;
     }
   TRY (stream_resolve (handle, &stream));
+  if (stream->capture != 0)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "the captured graph did not allocate the memory");
   if (memory->made != NULL && !stream_is_after (stream, memory->made))
     return misuse (CUDA_ERROR_INVALID_VALUE, "the stream does not wait for the allocation");
   for (guint i = 0; i < memory->uses->len; i++)

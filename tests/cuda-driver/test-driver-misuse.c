@@ -292,6 +292,34 @@ use_hole (void)
   driver.cuMemsetD8Async (address + 2 * unit, 0, 2 * unit, NULL);
 }
 
+/* An event from before the capture, whose work is pending */
+static void
+uncaptured_dependency (void)
+{
+  CUstream first, second;
+  CUevent event;
+
+  OK (cuStreamCreateWithPriority, &first, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuStreamCreateWithPriority, &second, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
+  keep_busy (second);
+  OK (cuEventRecord, event, second);
+  OK (cuStreamBeginCapture, first, CU_STREAM_CAPTURE_MODE_RELAXED);
+  driver.cuStreamWaitEvent (first, event, 0);
+}
+
+static void
+free_in_capture (void)
+{
+  CUdeviceptr memory;
+  CUstream stream;
+
+  OK (cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuMemAllocAsync, &memory, 64, stream);
+  OK (cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  driver.cuMemFreeAsync (memory, stream);
+}
+
 static const Misuse misuses[] = {
   { "use-after-free", "cuMemsetD8Async*that was freed", use_after_free },
   { "double-free", "cuMemFree*was freed before", double_free },
@@ -309,6 +337,8 @@ static const Misuse misuses[] = {
   { "overlap", "overlap", overlap },
   { "device-as-host", "is said to be of the host and is device memory", device_as_host },
   { "touch-on-host", "", touch_on_host },
+  { "uncaptured-dependency", "would wait for work that is not captured", uncaptured_dependency },
+  { "free-in-capture", "the captured graph did not allocate", free_in_capture },
   { "free-out-of-order", "does not wait for the allocation", free_out_of_order },
   { "use-out-of-order", "this stream does not wait for its allocation", use_out_of_order },
   { "use-after-ordered-free", "pooled memory*that was freed", use_after_ordered_free },

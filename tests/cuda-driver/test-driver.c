@@ -359,6 +359,49 @@ test_events (void)
   end ();
 }
 
+/* A stream joins a capture when it waits for an event of it. Captured work does not run. */
+static void
+test_captures (void)
+{
+  CUstreamCaptureStatus status;
+  CUstream first, second;
+  CUevent fork, join;
+  CUdeviceptr memory;
+  CUgraph graph;
+  guint8 byte;
+
+  begin ();
+  OK (cuStreamCreateWithPriority, &first, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuStreamCreateWithPriority, &second, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuEventCreate, &fork, CU_EVENT_DISABLE_TIMING);
+  OK (cuEventCreate, &join, CU_EVENT_DISABLE_TIMING);
+  OK (cuMemAlloc, &memory, 1);
+  OK (cuMemsetD8Async, memory, 5, 1, first);
+  OK (cuStreamSynchronize, first);
+  OK (cuStreamBeginCapture, first, CU_STREAM_CAPTURE_MODE_RELAXED);
+  OK (cuMemsetD8Async, memory, 6, 1, first);
+  OK (cuEventRecord, fork, first);
+  OK (cuStreamIsCapturing, second, &status);
+  g_assert_cmpuint (status, ==, CU_STREAM_CAPTURE_STATUS_NONE);
+  OK (cuStreamWaitEvent, second, fork, 0);
+  OK (cuStreamIsCapturing, second, &status);
+  g_assert_cmpuint (status, ==, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  OK (cuMemsetD8Async, memory, 7, 1, second);
+  OK (cuEventRecord, join, second);
+  OK (cuStreamWaitEvent, first, join, 0);
+  OK (cuStreamEndCapture, first, &graph);
+  OK (cuGraphDestroy, graph);
+  OK (cuMemcpyDtoHAsync, &byte, memory, 1, second);
+  OK (cuStreamSynchronize, second);
+  g_assert_cmpuint (byte, ==, 5);
+  OK (cuMemFree, memory);
+  OK (cuEventDestroy, fork);
+  OK (cuEventDestroy, join);
+  OK (cuStreamDestroy, first);
+  OK (cuStreamDestroy, second);
+  end ();
+}
+
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static void
@@ -576,6 +619,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-driver/no-order", test_no_order);
   g_test_add_func ("/cuda-driver/legacy-stream", test_legacy_stream);
   g_test_add_func ("/cuda-driver/events", test_events);
+  g_test_add_func ("/cuda-driver/captures", test_captures);
   g_test_add_func ("/cuda-driver/regions", test_regions);
   g_test_add_func ("/cuda-driver/peers", test_peers);
   g_test_add_func ("/cuda-driver/limits", test_limits);
