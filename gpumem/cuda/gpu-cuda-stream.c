@@ -393,7 +393,9 @@ stream_finish (GpuNativeStream  *native,
   return success;
 }
 
-/* Work of the default streams is never captured, and their handles are never reused. */
+/* Work of the default streams is never captured, and their handles are never reused. Ignores errors
+ * of the driver: it fails these calls if the context is lost, and the next call of the caller then
+ * reports that. */
 static void
 stream_get_state (GpuNativeStream *native,
                   guint64         *id,
