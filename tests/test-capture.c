@@ -1,59 +1,35 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Streams that a program captures into CUDA graphs. The host cannot wait for captured work: events
- * and waits of such streams are refused with an error that names the capture. Waits for other
- * streams, on any thread, do not disturb a capture. The stand-in for the driver ends a program that
- * invalidates a capture. */
+ * and waits of such streams, and operations that the host waits for and that would follow captured
+ * work, are refused with an error that names the stream. Waits for other streams, on any thread, do
+ * not disturb a capture.  The
+ * stand-in for the driver ends a program that invalidates a capture. */
 #include "config.h"
 
 #ifdef HAVE_CUDA
-#include "cuda-driver/cuda-driver.h"
-#include "gpumem/cuda/driver/gpu-cuda-types.h"
+#include "test-capture-util.h"
 #endif
 #include "test-util.h"
 
 #ifdef HAVE_CUDA
 
 #define SIZE 65536
+#define LARGE ((gsize) 4 << 20)     /* staged */
 #define N_THREADS 3
-
-typedef struct
-{
-  CUresult (*begin)         (CUstream stream, CUstreamCaptureMode mode);
-  CUresult (*end)           (CUstream stream, CUgraph *graph);
-  CUresult (*destroy_graph) (CUgraph graph);
-} Driver;
-
-static Driver driver;
-
-static gboolean
-find_driver (TestFixture *fixture)
-{
-  driver.begin = gpumem_cuda_driver_symbol ("cuStreamBeginCapture_v2");
-  driver.end = gpumem_cuda_driver_symbol ("cuStreamEndCapture");
-  driver.destroy_graph = gpumem_cuda_driver_symbol ("cuGraphDestroy");
-  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") == 0 && driver.begin != NULL)
-    return TRUE;
-
-  g_test_skip ("the driver does not capture streams");
-  return FALSE;
-}
 
 static CUstream
 begin (GpuStream *stream)
 {
-  CUstream handle = (CUstream) (gsize) gpu_stream_get_native_handle (stream);
+  CUstream handle = test_get_cuda_stream (stream);
 
-  g_assert_cmpuint (driver.begin (handle, CU_STREAM_CAPTURE_MODE_GLOBAL), ==, 0);
+  test_capture_begin (handle, CU_STREAM_CAPTURE_MODE_GLOBAL);
   return handle;
 }
 
 static void
 end (CUstream handle)
 {
-  CUgraph graph = NULL;
-
-  g_assert_cmpuint (driver.end (handle, &graph), ==, 0);
-  g_assert_cmpuint (driver.destroy_graph (graph), ==, 0);
+  test_graph_destroy (test_capture_end (handle));
 }
 
 static void
@@ -111,7 +87,7 @@ refused (TestFixture *fixture)
   guint8 byte = 0;
   CUstream handle;
 
-  if (!find_driver (fixture))
+  if (!test_can_capture (fixture))
     return;
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
@@ -149,7 +125,7 @@ joined (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   CUstream handle;
 
-  if (!find_driver (fixture))
+  if (!test_can_capture (fixture))
     return;
 
   first = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
@@ -240,7 +216,7 @@ waits_elsewhere (TestFixture *fixture)
   TestHold *hold;
   GThread *thread;
 
-  if (!find_driver (fixture) || !test_can_hold (fixture))
+  if (!test_can_capture (fixture) || !test_can_hold (fixture))
     return;
 
   captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
@@ -264,6 +240,13 @@ waits_elsewhere (TestFixture *fixture)
   test_hold_free (hold);
 }
 
+static void
+wait_for_size (TestFixture *fixture, guint64 size)
+{
+  while (gpu_context_get_allocated_size (fixture->context) > size)
+    g_thread_yield ();
+}
+
 /* A stream is captured while earlier work of it is pending. Memory of that work that is dropped
  * during the capture is freed after it. */
 static void
@@ -277,7 +260,7 @@ freed_afterwards (TestFixture *fixture)
   TestHold *hold;
   guint64 size;
 
-  if (!find_driver (fixture) || !test_can_hold (fixture))
+  if (!test_can_capture (fixture) || !test_can_hold (fixture))
     return;
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
@@ -291,8 +274,7 @@ freed_afterwards (TestFixture *fixture)
   end (handle);
   test_synchronize (stream);
   test_hold_free (hold);
-  while (gpu_context_get_allocated_size (fixture->context) > size - SIZE)
-    g_thread_yield ();
+  wait_for_size (fixture, size - SIZE);
 }
 
 /* The last reference to a borrowed stream may be dropped while the stream is being captured. */
@@ -305,7 +287,7 @@ borrowed (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   CUstream handle;
 
-  if (!find_driver (fixture))
+  if (!test_can_capture (fixture))
     return;
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
@@ -318,6 +300,377 @@ borrowed (TestFixture *fixture)
   assert_complete (event);
   end (handle);
   test_synchronize (stream);
+}
+
+/* --- operations that the host waits for ------------------------------------------------------- */
+
+typedef struct
+{
+  GpuStream *captured;
+  GpuStream *other;                 /* the stream of the operations */
+  GpuBuffer *buffer;                /* captured work uses it */
+  GpuBuffer *unused;
+  GBytes    *bytes;
+  CUstream   handle;                /* of `captured` */
+  guint64    n_copies;              /* that the driver was asked for */
+} Join;
+
+/* 0 unless the driver is the stand-in */
+static guint64
+count (const char *function)
+{
+  __typeof__ (&gpumem_cuda_driver_get_count) get_count = GPUMEM_CUDA_DRIVER (get_count);
+
+  return get_count != NULL ? get_count (function) : 0;
+}
+
+/* Begins a capture with work that writes the buffer, or reads it if @reads is set. */
+static void
+join_init (Join *join, TestFixture *fixture, gboolean reads)
+{
+  g_autoptr (GError) error = NULL;
+  const guint8 value = 9;
+
+  join->captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  join->other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  join->buffer = test_buffer_filled (fixture, LARGE, 7);
+  join->unused = test_buffer_filled (fixture, LARGE, 8);
+  join->bytes = test_random_bytes (LARGE);
+  test_assert_ok (gpu_context_synchronize (fixture->context, &error), error);
+  join->handle = begin (join->captured);
+  if (reads)
+    test_assert_ok (gpu_stream_copy (join->captured, GPU_MEMORY (join->unused), 0,
+                                     GPU_MEMORY (join->buffer), 0, LARGE, &error), error);
+  else
+    test_assert_ok (gpu_stream_fill (join->captured, GPU_MEMORY (join->buffer), 0, LARGE, &value,
+                                     1, &error), error);
+  join->n_copies = count ("cuMem[cs]*");
+}
+
+static void
+join_clear (Join *join)
+{
+  g_clear_object (&join->captured);
+  g_clear_object (&join->other);
+  g_clear_object (&join->buffer);
+  g_clear_object (&join->unused);
+  g_clear_pointer (&join->bytes, g_bytes_unref);
+}
+
+/* The error names the captured stream. The other stream has not joined the capture, and the graph
+ * does not contain the operation. */
+static void
+check_refused (Join *join, const char *function, GError **error)
+{
+  g_autofree char *name = g_strdup_printf ("stream %p is being captured",
+                                           (gpointer) join->handle);
+
+  test_assert_gpu_error (*error, GPU_ERROR_NOT_SUPPORTED, function, name);
+  g_clear_error (error);
+  if (join->other != join->captured)
+    g_assert_false (test_is_capturing (test_get_cuda_stream (join->other)));
+  g_assert_cmpuint (count ("cuMem[cs]*"), ==, join->n_copies);
+}
+
+static void
+assert_filled (GBytes *bytes, guint8 value)
+{
+  gsize size;
+  const guint8 *data = g_bytes_get_data (bytes, &size);
+
+  for (gsize i = 0; i < size; i++)
+    g_assert_cmpuint (data[i], ==, value);
+}
+
+static void
+check_blocking (Join *join)
+{
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GError) error = NULL;
+  guint8 byte = 1;
+
+  g_assert_false (gpu_buffer_read (join->buffer, join->other, 0, &byte, 1, NULL, &error));
+  check_refused (join, "gpu_buffer_read", &error);
+  g_assert_false (gpu_buffer_write (join->buffer, join->other, 0, &byte, 1, NULL, &error));
+  check_refused (join, "gpu_buffer_write", &error);
+  g_assert_null (gpu_buffer_read_bytes (join->buffer, join->other, 0, LARGE, cancellable,
+                                        &error));
+  check_refused (join, "gpu_buffer_read_bytes", &error);
+  g_assert_false (gpu_buffer_write_bytes (join->buffer, join->other, 0, join->bytes, cancellable,
+                                          &error));
+  check_refused (join, "gpu_buffer_write_bytes", &error);
+  g_assert_false (gpu_buffer_fill (join->buffer, join->other, 0, LARGE, &byte, 1, NULL, &error));
+  check_refused (join, "gpu_buffer_fill", &error);
+  g_assert_false (gpu_buffer_copy (join->unused, join->other, 0, join->buffer, 0, LARGE, NULL,
+                                   &error));
+  check_refused (join, "gpu_buffer_copy", &error);
+}
+
+static void
+check_async (Join *join)
+{
+  const gsize sizes[] = { 1, SIZE, LARGE };
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      gpu_buffer_read_bytes_async (join->buffer, join->other, 0, sizes[i], NULL, NULL, NULL, NULL,
+                                   test_take_result, &result);
+      g_assert_null (gpu_buffer_read_bytes_finish (join->buffer, test_await (&result), &error));
+      g_clear_object (&result);
+      check_refused (join, "gpu_buffer_read_bytes_async", &error);
+    }
+
+  gpu_buffer_write_bytes_async (join->buffer, join->other, 0, join->bytes, NULL, NULL, NULL, NULL,
+                                test_take_result, &result);
+  g_assert_false (gpu_buffer_write_bytes_finish (join->buffer, test_await (&result), &error));
+  g_clear_object (&result);
+  check_refused (join, "gpu_buffer_write_bytes_async", &error);
+  gpu_buffer_copy_async (join->unused, join->other, 0, join->buffer, 0, LARGE, NULL,
+                         test_take_result, &result);
+  g_assert_false (gpu_buffer_copy_finish (join->unused, test_await (&result), &error));
+  g_clear_object (&result);
+  check_refused (join, "gpu_buffer_copy_async", &error);
+}
+
+static void
+check_array (Join *join)
+{
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuArray) array = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GError) error = NULL;
+  const gssize shape = LARGE;
+
+  array = gpu_array_new_for_memory (GPU_MEMORY (join->buffer), 0, GPU_DTYPE_UINT8, &shape, 1, NULL,
+                                    0, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_array_read_bytes (array, join->other, GPU_ARRAY_ORDER_C, cancellable,
+                                       &error));
+  check_refused (join, "gpu_array_read_bytes", &error);
+  gpu_array_read_bytes_async (array, join->other, GPU_ARRAY_ORDER_C, NULL, test_take_result,
+                              &result);
+  g_assert_null (gpu_array_read_bytes_finish (array, test_await (&result), &error));
+  g_clear_object (&result);
+  check_refused (join, "gpu_array_read_bytes_async", &error);
+  gpu_array_write_bytes_async (array, join->other, GPU_ARRAY_ORDER_C, join->bytes, NULL,
+                               test_take_result, &result);
+  g_assert_false (gpu_array_write_bytes_finish (array, test_await (&result), &error));
+  g_clear_object (&result);
+  check_refused (join, "gpu_array_write_bytes_async", &error);
+}
+
+static void
+check_io (Join *join)
+{
+  g_autoptr (GInputStream) input = NULL;
+  g_autoptr (GFile) zeros = g_file_new_for_path ("/dev/zero");
+  g_autoptr (GpuFile) file = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GError) error = NULL;
+  guint8 byte;
+
+  input = gpu_input_stream_new (GPU_MEMORY (join->buffer), join->other, 0, LARGE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (g_input_stream_read (input, &byte, 1, NULL, &error), ==, -1);
+  check_refused (join, "gpu_input_stream", &error);
+
+  file = gpu_file_open (zeros, GPU_FILE_FLAGS_READ, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_read_file (join->other, GPU_MEMORY (join->buffer), 0, file, 0, LARGE,
+                                        NULL, &error));
+  check_refused (join, "gpu_stream_read_file", &error);
+  gpu_memory_read_file_async (GPU_MEMORY (join->buffer), join->other, 0, file, 0, LARGE, NULL,
+                              NULL, NULL, NULL, test_take_result, &result);
+  g_assert_false (gpu_memory_read_file_finish (GPU_MEMORY (join->buffer), test_await (&result),
+                                               &error));
+  g_clear_object (&result);
+  check_refused (join, "gpu_memory_read_file_async", &error);
+}
+
+/* The host waits for these operations, on other streams and on the captured one. It would never see
+ * their results. Work with other memory, and the same operations after the capture, succeed. */
+static void
+waits_refused (TestFixture *fixture)
+{
+  if (!test_can_capture (fixture))
+    return;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      Join join = { NULL };
+      g_autoptr (GpuStream) idle = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+      g_autoptr (GBytes) read = NULL;
+      g_autoptr (GError) error = NULL;
+
+      join_init (&join, fixture, FALSE);
+      if (i == 1)
+        g_set_object (&join.other, join.captured);
+      check_blocking (&join);
+      check_async (&join);
+      check_array (&join);
+      check_io (&join);
+      read = gpu_buffer_read_bytes (join.unused, idle, 0, LARGE, NULL, &error);
+      g_assert_no_error (error);
+      assert_filled (read, 8);
+      end (join.handle);
+
+      test_assert_ok (gpu_buffer_write_bytes (join.buffer, join.other, 0, join.bytes, NULL,
+                                              &error), error);
+      test_assert_content (join.buffer, join.bytes);
+      join_clear (&join);
+    }
+}
+
+/* A read does not wait for captured reads, so it succeeds. A write would wait for them. */
+static void
+reads_beside_reads (TestFixture *fixture)
+{
+  Join join = { NULL };
+  g_autoptr (GBytes) read = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  join_init (&join, fixture, TRUE);
+  gpu_buffer_write_bytes_async (join.buffer, join.other, 0, join.bytes, NULL, NULL, NULL, NULL,
+                                test_take_result, &result);
+  g_assert_false (gpu_buffer_write_bytes_finish (join.buffer, test_await (&result), &error));
+  g_clear_object (&result);
+  check_refused (&join, "gpu_buffer_write_bytes_async", &error);
+  gpu_buffer_read_bytes_async (join.buffer, join.other, 0, LARGE, NULL, NULL, NULL, NULL,
+                               test_take_result, &result);
+  read = gpu_buffer_read_bytes_finish (join.buffer, test_await (&result), &error);
+  g_assert_no_error (error);
+  assert_filled (read, 7);
+  end (join.handle);
+  join_clear (&join);
+}
+
+/* Memory that the host maps on another stream */
+static void
+maps_refused (TestFixture *fixture)
+{
+  Join join = { NULL };
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GError) error = NULL;
+  const guint8 value = 9;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  join_init (&join, fixture, FALSE);
+  test_assert_ok (gpu_stream_fill (join.captured, GPU_MEMORY (memory), 0, SIZE, &value, 1, &error),
+                  error);
+  join.n_copies = count ("cuMem[cs]*");
+  for (guint i = 0; i < 2; i++)
+    {
+      g_assert_null (gpu_stream_map (join.other, GPU_MEMORY (memory), GPU_MAP_FLAGS_READ, 0, SIZE,
+                                     &error));
+      check_refused (&join, "gpu_stream_map", &error);
+      g_set_object (&join.other, join.captured);
+    }
+  end (join.handle);
+  join_clear (&join);
+}
+
+/* Methods of streams are work of the device, so they join a capture. A copy of pageable memory is
+ * not staged then, because a graph cannot repeat the work of threads. */
+static void
+joined_by_memory (TestFixture *fixture)
+{
+  Join join = { NULL };
+  g_autofree guint8 *data = g_malloc (LARGE);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  join_init (&join, fixture, FALSE);
+  test_assert_ok (gpu_stream_read (join.other, GPU_MEMORY (join.buffer), 0, data, LARGE, &error),
+                  error);
+  g_assert_true (test_is_capturing (test_get_cuda_stream (join.other)));
+  event = test_record (join.other);
+  test_assert_ok (gpu_stream_wait_event (join.captured, event, &error), error);
+  end (join.handle);
+
+  test_assert_ok (gpu_stream_read (join.other, GPU_MEMORY (join.buffer), 0, data, LARGE, &error),
+                  error);
+  test_synchronize (join.other);
+  for (gsize i = 0; i < LARGE; i++)
+    g_assert_cmpuint (data[i], ==, 7);
+  join_clear (&join);
+}
+
+/* --- the driver ------------------------------------------------------------------------------- */
+
+/* The driver fails to change the capture mode of the thread. The library does not restore a mode
+ * that the thread did not have. */
+static void
+mode_kept (TestFixture *fixture)
+{
+  CUresult (*exchange) (CUstreamCaptureMode *mode)
+    = gpumem_cuda_driver_symbol ("cuThreadExchangeStreamCaptureMode");
+  __typeof__ (&gpumem_cuda_driver_set_fail) set_fail = GPUMEM_CUDA_DRIVER (set_fail);
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_can_capture (fixture))
+    return;
+  if (set_fail == NULL)
+    {
+      g_test_skip ("the driver has no faults");
+      return;
+    }
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  g_assert_nonnull (test_get_cuda_stream (stream));
+  g_assert_true (set_fail ("cuThreadExchangeStreamCaptureMode:1"));
+  g_assert_true (gpu_stream_is_idle (stream, &error));
+  g_assert_no_error (error);
+  set_fail ("");
+  g_assert_cmpuint (exchange (&mode), ==, 0);
+  g_assert_cmpuint (mode, ==, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+/* --- the cost --------------------------------------------------------------------------------- */
+
+/* Once the program has a handle, a wait asks the driver once. */
+static void
+asked_once (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+  const guint8 value = 5;
+  guint64 n_infos, n_ids;
+
+  if (!test_can_capture (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
+    {
+      g_test_skip ("the driver counts no calls");
+      return;
+    }
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer (fixture, SIZE);
+  g_assert_nonnull (test_get_cuda_stream (stream));
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error), error);
+  event = test_record (stream);
+  n_infos = count ("cuStreamGetCaptureInfo*");
+  n_ids = count ("cuStreamGetId");
+  assert_complete (event);
+  g_assert_cmpuint (count ("cuStreamGetCaptureInfo*"), ==, n_infos + 1);
+  g_assert_cmpuint (count ("cuStreamGetId"), ==, n_ids);
 }
 
 static void
@@ -343,7 +696,7 @@ check_calls (TestFixture *fixture)
 static void
 without_handles (TestFixture *fixture)
 {
-  if (!find_driver (fixture))
+  if (!test_can_capture (fixture))
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
     {
@@ -372,6 +725,12 @@ main (int argc, char **argv)
   test_add ("waits-elsewhere", waits_elsewhere);
   test_add ("freed-afterwards", freed_afterwards);
   test_add ("borrowed", borrowed);
+  test_add ("waits-refused", waits_refused);
+  test_add ("reads-beside-reads", reads_beside_reads);
+  test_add ("maps-refused", maps_refused);
+  test_add ("joined-by-memory", joined_by_memory);
+  test_add ("mode-kept", mode_kept);
+  test_add ("asked-once", asked_once);
   test_add ("without-handles", without_handles);
 #endif
 

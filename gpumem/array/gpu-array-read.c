@@ -166,6 +166,7 @@ land_device (Landing       *landing,
              GpuTimeline  **timeline,
              GError       **error)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuPending pending = { NULL, 0 };
 
   if (*timeline == NULL)
@@ -336,6 +337,7 @@ begin (GTask        *task,
        GpuTimeline **timeline,
        GError      **error)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuArray *array = g_task_get_source_object (task);
   const char *function = g_task_get_name (task);
   gint n_moves = 0;

@@ -4,6 +4,7 @@
 
 #include "gpumem/array/gpu-array-io-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/command/gpu-staging-private.h"
 
 GpuTimeline *
 _gpu_array_begin (GpuArray      *array,
@@ -19,7 +20,8 @@ _gpu_array_begin (GpuArray      *array,
 
   timeline = _gpu_array_peek_timeline (array, stream, function, error);
 
-  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
+  return timeline != NULL && _gpu_timeline_check_capture (timeline, function, error)
+         ? _gpu_timeline_ref (timeline) : NULL;
 }
 
 gboolean
@@ -82,6 +84,7 @@ write_and_wait (GpuArray              *array,
                 GCancellable          *cancellable,
                 GError               **error)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GpuTimeline) timeline = NULL;
   GpuPending pending = { NULL, 0 };
 
@@ -100,6 +103,7 @@ write_async (GTask                 *task,
              const GpuArrayLayout  *host,
              GError                *error)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuArray *array = g_task_get_source_object (task);
   const char *function = g_task_get_name (task);
   g_autoptr (GpuTimeline) timeline = NULL;

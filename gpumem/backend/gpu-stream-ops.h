@@ -79,7 +79,7 @@ typedef struct
   /* any thread; NULL if the driver cannot capture work. Does not block. @stream may have a handle
    * that the driver has given to another stream since. Sets @id to a number that no other stream of
    * the process ever has, 0 if the driver has no such numbers, and @capture to the number of the
-   * capture in which the stream takes part, 0 for none. */
+   * capture in which the stream takes part, 0 for none. @id is nullable. */
   void              (*get_state)  (GpuNativeStream         *stream,
                                    guint64                 *id,
                                    guint64                 *capture);

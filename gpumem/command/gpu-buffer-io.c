@@ -178,6 +178,7 @@ get_device (GpuMemory     *memory,
             GCancellable  *cancellable,
             GError       **error)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GpuTimeline) timeline = NULL;
   GpuPending pending = { NULL, 0 };
   g_autoptr (GBytes) bytes = NULL;
@@ -328,6 +329,7 @@ gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
                              GAsyncReadyCallback    callback,
                              gpointer               user_data)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuMemory *memory = (GpuMemory *) buffer;
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
@@ -405,6 +407,7 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
                         GError       **error)
 {
   const char *function = "gpu_buffer_write_bytes";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GpuTimeline) timeline = NULL;
   GpuPending pending = { NULL, 0 };
   gconstpointer data;
@@ -463,6 +466,7 @@ gpu_buffer_write_bytes_async (GpuBuffer             *buffer,
                               gpointer               user_data)
 {
   const char *function = "gpu_buffer_write_bytes_async";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
@@ -535,6 +539,7 @@ gpu_buffer_fill (GpuBuffer     *buffer,
                  GError       **error)
 {
   const char *function = "gpu_buffer_fill";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GpuTimeline) timeline = NULL;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
@@ -580,6 +585,7 @@ gpu_buffer_copy (GpuBuffer     *buffer,
   const char *function = "gpu_buffer_copy";
   const GpuRangeCopy copy = { (GpuMemory *) buffer, offset, (GpuMemory *) source, source_offset,
                               size };
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuPatience patience = { .cancellable = cancellable };
   g_autoptr (GpuTimeline) timeline = NULL;
 
@@ -632,6 +638,7 @@ copy_in_thread (GTask        *task,
                 GCancellable *cancellable)
 {
   const char *function = "gpu_buffer_copy_async";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   const AsyncCopy *copy = task_data;
   GpuPatience patience = { .cancellable = cancellable };
   GError *error = NULL;
@@ -676,6 +683,7 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
   const char *function = "gpu_buffer_copy_async";
   const GpuRangeCopy copy = { (GpuMemory *) buffer, offset, (GpuMemory *) source, source_offset,
                               size };
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuPatience patience = { .must_not_block = TRUE };
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;

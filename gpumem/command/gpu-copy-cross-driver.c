@@ -451,6 +451,7 @@ copy_blocking (Copy        *copy,
                GError     **error)
 {
   gsize chunk_size = MIN (copy->size, BLOCKING_CHUNK);
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuAccess accesses[2];
   g_autoptr (GBytes) bytes = NULL;
   gpointer data;
@@ -564,7 +565,7 @@ _gpu_timeline_copy_cross_driver (GpuTimeline         *timeline,
 
   copy.timelines[copy.user] = timeline;
 
-  if (!check (&copy, error))
+  if (!check (&copy, error) || !_gpu_timeline_check_capture (timeline, function, error))
     return FALSE;
 
   copy.timelines[1 - copy.user] = _gpu_timeline_get_partner (timeline, other, function, error);

@@ -169,6 +169,7 @@ gpu_image_read_bytes (GpuImage         *image,
                       GError          **error)
 {
   const char *function = "gpu_image_read_bytes";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GBytes) bytes = NULL;
 
@@ -213,6 +214,7 @@ gpu_image_read_bytes_async (GpuImage             *image,
                             gpointer              user_data)
 {
   const char *function = "gpu_image_read_bytes_async";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
   GBytes *bytes = NULL;
@@ -338,6 +340,7 @@ gpu_image_write_bytes (GpuImage         *image,
                        GError          **error)
 {
   const char *function = "gpu_image_write_bytes";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   const GpuLayout pitches = { 0, 0, 0, row_pitch, slice_pitch };
   g_autoptr (GpuTimeline) timeline = NULL;
 
@@ -383,6 +386,7 @@ gpu_image_write_bytes_async (GpuImage             *image,
                              gpointer              user_data)
 {
   const char *function = "gpu_image_write_bytes_async";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   const GpuLayout pitches = { 0, 0, 0, row_pitch, slice_pitch };
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
@@ -452,6 +456,7 @@ gpu_image_fill (GpuImage         *image,
                 GError          **error)
 {
   const char *function = "gpu_image_fill";
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GpuTimeline) timeline = NULL;
 
   g_return_val_if_fail (GPU_IS_IMAGE (image), FALSE);

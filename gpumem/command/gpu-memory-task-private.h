@@ -14,7 +14,9 @@ GpuTimeline *_gpu_memory_peek_timeline      (GpuMemory            *memory,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
-/* (transfer full): like _gpu_memory_peek_timeline(). */
+/* (transfer full): like _gpu_memory_peek_timeline(), for operations that the host waits for: also
+ * fails with GPU_ERROR_NOT_SUPPORTED if the stream is being captured. Callers submit such
+ * operations with a GpuPending or within a GpuHostWait. */
 GpuTimeline *_gpu_memory_get_timeline       (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,

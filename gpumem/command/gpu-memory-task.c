@@ -5,6 +5,7 @@
 #include "gpumem/base/gpu-progress-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 
@@ -37,7 +38,8 @@ _gpu_memory_get_timeline (GpuMemory     *memory,
 {
   GpuTimeline *timeline = _gpu_memory_peek_timeline (memory, stream, function, cancellable, error);
 
-  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
+  return timeline != NULL && _gpu_timeline_check_capture (timeline, function, error)
+         ? _gpu_timeline_ref (timeline) : NULL;
 }
 
 gboolean

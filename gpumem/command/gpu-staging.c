@@ -64,9 +64,8 @@ _gpu_timeline_check_capture (GpuTimeline  *timeline,
   if (!_gpu_timeline_is_capturing (timeline))
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: the stream is being captured into a graph, and a graph cannot access files "
-               "or spilled contents; end the capture first", function);
+  _gpu_timeline_fail_captured (timeline, error);
+  g_prefix_error (error, "%s: ", function);
 
   return FALSE;
 }

@@ -177,8 +177,8 @@ submit (SvmOperation      *operation,
                                      .reads = (operation->flags
                                                & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED) == 0,
                                      .run = run, .operation = operation };
-  g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (operation->memory, stream, function,
-                                                               NULL, error);
+  GpuTimeline *timeline = _gpu_memory_peek_timeline (operation->memory, stream, function, NULL,
+                                                     error);
 
   return timeline != NULL && _gpu_submit (timeline, &submission, NULL, error);
 }

@@ -407,7 +407,9 @@ stream_get_state (GpuNativeStream *native,
   cuuint64_t sequence = 0;
   gboolean entered;
 
-  *id = *capture = 0;
+  *capture = 0;
+  if (id != NULL)
+    *id = 0;
 
   if (handle == CU_STREAM_LEGACY || !_gpu_cuda_enter ((GpuCudaContext *) native->context,
                                                       &entered, NULL))
@@ -419,7 +421,7 @@ stream_get_state (GpuNativeStream *native,
     *capture = sequence;
 
   /* This call would invalidate a capture of the stream. */
-  if (status == CU_STREAM_CAPTURE_STATUS_NONE && handle != CU_STREAM_PER_THREAD
+  if (id != NULL && status == CU_STREAM_CAPTURE_STATUS_NONE && handle != CU_STREAM_PER_THREAD
       && _gpu_cuda.cuStreamGetId != NULL
       && _gpu_cuda.cuStreamGetId (handle, &number) == CUDA_SUCCESS)
     *id = number;

@@ -76,6 +76,7 @@ copy_device (const FileCopy  *copy,
              GBytes          *bytes,
              GError         **error)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   guint8 *data = (guint8 *) g_bytes_get_data (bytes, NULL);
   gsize offset = copy->offset + done;
   gboolean success = copy->read
@@ -316,6 +317,7 @@ submit (const FileCopy  *copy,
         guint64         *seq,
         GError         **error)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuAccess access = { copy->memory, copy->read, copy->offset, copy->size };
   Operation operation = { .copy = copy };
   GpuRetain retain = { NULL, &retain_cross, 1, NULL };

@@ -3,6 +3,7 @@
 
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/io/gpu-stream-chunks-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
 
@@ -98,6 +99,7 @@ _gpu_stream_chunks_copy (GpuStreamChunks  *chunks,
                          const char       *function,
                          GError          **error)
 {
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuMemory *host = GPU_MEMORY (chunks->host);
   gsize host_offset = place * chunks->chunk_size;
   gsize offset = chunks->offset + begin;
@@ -105,7 +107,8 @@ _gpu_stream_chunks_copy (GpuStreamChunks  *chunks,
                             ? (GpuRangeCopy) { chunks->memory, offset, host, host_offset, size }
                             : (GpuRangeCopy) { host, host_offset, chunks->memory, offset, size };
 
-  if (!_gpu_timeline_copy (chunks->timeline, function, &copy, NULL, error))
+  if (!_gpu_timeline_check_capture (chunks->timeline, function, error)
+      || !_gpu_timeline_copy (chunks->timeline, function, &copy, NULL, error))
     return FALSE;
 
   chunks->pending[place] = _gpu_timeline_get_submitted (chunks->timeline);

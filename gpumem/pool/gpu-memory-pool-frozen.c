@@ -15,10 +15,10 @@ static guint64
 get_sequence (GpuTimeline *timeline)
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
-  guint64 id, sequence = 0;
+  guint64 sequence = 0;
 
   if (ops->get_state != NULL)
-    ops->get_state (timeline->stream, &id, &sequence);
+    ops->get_state (timeline->stream, NULL, &sequence);
 
   return sequence;
 }

@@ -377,6 +377,10 @@ submit_locked (Dual    *dual,
 
       if (!_gpu_submitter_collect_locked (s, error))
         return FALSE;
+
+      /* Threads of the library take part in the operation. */
+      if (s->captured != NULL)
+        return _gpu_timeline_fail_captured (s->captured, error);
     }
 
   g_mutex_lock (dual_lock);

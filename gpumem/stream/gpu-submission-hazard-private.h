@@ -25,7 +25,7 @@ typedef struct
   GpuStorage         **roots;       /* unique, sorted by address, locked */
   guint                n_roots;
   GArray              *waits;       /* of GpuFenceWait; NULL if empty */
-  gboolean             joins_capture; /* one of the waits is for captured work */
+  GpuTimeline         *captured;    /* nullable; one of the waits is for captured work of it */
   gboolean             is_exclusive; /* some of the memory is exclusive */
   gboolean             is_external; /* some of the memory is external */
   gboolean             retains_events; /* collect the events of acquire, release and barriers in

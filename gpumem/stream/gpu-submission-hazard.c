@@ -141,7 +141,7 @@ add_fence_locked (GpuSubmitter    *s,
   if (timeline->completed >= point->seq)
     return TRUE;
 
-  fence = _gpu_timeline_get_stream_fence_locked (timeline, point->seq, &s->joins_capture, error);
+  fence = _gpu_timeline_get_stream_fence_locked (timeline, point->seq, &s->captured, error);
 
   if (fence == NULL)
     return FALSE;

@@ -65,11 +65,26 @@ typedef struct
   const GpuPoint   *after;          /* the earlier work to wait for first; nullable */
 } GpuSubmission;
 
-/* If @pending is not NULL, sets it for _gpu_pending_wait(). */
+/* If @pending is not NULL, sets it for _gpu_pending_wait(). If the operation must follow work that
+ * is being captured into a graph, its stream joins the capture. The host never sees the result of
+ * such an operation, so the submission fails instead with GPU_ERROR_NOT_SUPPORTED, and leaves the
+ * capture intact, if @pending is not NULL, if it maps memory, or within a GpuHostWait. */
 gboolean _gpu_submit       (GpuTimeline          *timeline,
                             const GpuSubmission  *submission,
                             GpuPending           *pending,
                             GError              **error);
+
+/* A scope in which the host waits for all that the calling thread submits: the caller, or a thread
+ * of the library, waits later for a point of the stream. Declare with g_auto(). */
+typedef struct
+{
+  gboolean outer;                   /* whether the scope is within another one */
+} GpuHostWait;
+
+GpuHostWait _gpu_host_wait_begin (void);
+void        _gpu_host_wait_end   (GpuHostWait *wait);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpuHostWait, _gpu_host_wait_end)
 
 /* Returns FALSE with an error if memory was released, or if a mapping conflicts with one of the
  * @accesses, whose memory must not be NULL. For commands that consist of several submissions: the

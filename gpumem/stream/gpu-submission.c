@@ -15,6 +15,24 @@ const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
  * drivers examine every incomplete command for each barrier. */
 #define MAX_BEHIND 64
 
+static __thread gboolean host_waits __attribute__ ((tls_model ("initial-exec")));
+
+GpuHostWait
+_gpu_host_wait_begin (void)
+{
+  const GpuHostWait wait = { host_waits };
+
+  host_waits = TRUE;
+
+  return wait;
+}
+
+void
+_gpu_host_wait_end (GpuHostWait *wait)
+{
+  host_waits = wait->outer;
+}
+
 GPU_COLD static gboolean
 fail_constant (const GpuSubmission  *submission,
                const GpuAccess      *access,
@@ -349,11 +367,13 @@ fail_locked (GpuTimeline         *timeline,
   return FALSE;
 }
 
-/* Calls the driver and records the operation. */
+/* Calls the driver and records the operation. @is_captured: whether the stream joins a capture,
+ * which cannot contain the work of threads. */
 G_ALWAYS_INLINE static inline gboolean
 run_locked (GpuTimeline          *timeline,
             const GpuSubmission  *submission,
             gboolean              may_fail,
+            gboolean              is_captured,
             GpuPending           *pending,
             GError              **error)
 {
@@ -363,7 +383,8 @@ run_locked (GpuTimeline          *timeline,
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
-  if (G_UNLIKELY (submission->run_infallible != NULL) && timeline->n_user_waits == 0)
+  if (G_UNLIKELY (submission->run_infallible != NULL) && timeline->n_user_waits == 0
+      && !is_captured)
     run = submission->run_infallible;
 
   if (G_LIKELY (run != NULL)
@@ -449,8 +470,11 @@ run_map_locked (GpuTimeline          *timeline,
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
+  if (!_gpu_timeline_check_fence_locked (timeline, error))
+    return FALSE;
+
   if (!can_keep_fence_locked (timeline))
-    return run_locked (timeline, submission, FALSE, NULL, error);
+    return run_locked (timeline, submission, FALSE, FALSE, NULL, error);
 
   if (!submission->run (submission->operation, timeline->stream, &event, error))
     return fail_locked (timeline, submission, event, NULL);
@@ -481,7 +505,7 @@ run_pending_locked (GpuTimeline          *timeline,
       return TRUE;
     }
 
-  return run_locked (timeline, submission, FALSE, pending, error);
+  return run_locked (timeline, submission, FALSE, FALSE, pending, error);
 }
 
 /* Fast path for a submission that waits for no event, and whose memory is all biased to the stream.
@@ -508,7 +532,7 @@ submit_biased (GpuTimeline          *timeline,
                          ? run_pending_locked (timeline, submission, pending, error)
                          : G_UNLIKELY (submission->maps)
                          ? run_map_locked (timeline, submission, error)
-                         : run_locked (timeline, submission, FALSE, NULL, error);
+                         : run_locked (timeline, submission, FALSE, FALSE, NULL, error);
 
       if (G_UNLIKELY (!success))
         g_prefix_error (error, "%s: ", submission->function);
@@ -565,12 +589,12 @@ run_attached_locked (GpuSubmitter  *s,
     return _gpu_submitter_run_external_locked (s, pending, error);
 
   if (!s->is_exclusive)
-    return run_locked (timeline, s->submission, may_fail, pending, error);
+    return run_locked (timeline, s->submission, may_fail, s->captured != NULL, pending, error);
 
   if (!_gpu_submitter_attach_locked (s, error))
     return fail_locked (timeline, s->submission, NULL, pending);
 
-  success = run_locked (timeline, s->submission, may_fail, pending, error);
+  success = run_locked (timeline, s->submission, may_fail, s->captured != NULL, pending, error);
   timeline->stream->partial = FALSE;
 
   return success;
@@ -583,10 +607,11 @@ order_and_run_locked (GpuSubmitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
 
-  if (pending != NULL && s->joins_capture)
-    return _gpu_timeline_fail_captured (error);
+  if (s->captured != NULL && (pending != NULL || s->submission->maps || host_waits))
+    return _gpu_timeline_fail_captured (s->captured, error);
 
-  if (pending != NULL && !_gpu_timeline_check_fence_locked (timeline, error))
+  if ((pending != NULL || s->submission->maps)
+      && !_gpu_timeline_check_fence_locked (timeline, error))
     return FALSE;
 
   if (s->waits == NULL && s->user_wait == NULL && !s->is_exclusive && !s->is_external

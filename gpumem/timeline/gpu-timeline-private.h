@@ -473,24 +473,33 @@ void            _gpu_timeline_add_fence_locked (GpuTimeline      *timeline,
 /* Called when the program gets or gives the handle of a stream or an event. Only then can the
  * stream of any timeline be captured, so until then no function asks the driver. */
 void            _gpu_timeline_allow_captures  (void);
-/* Returns whether the stream is being captured into a graph. Asks the driver: a stream whose handle
- * the program has never had joins a capture when it waits for an event of a capturing stream. */
+/* Returns the driver's number of the capture in which the stream takes part, 0 for none. Asks the
+ * driver: a stream whose handle the program has never had joins a capture when it waits for an
+ * event of a capturing stream. */
+guint64         _gpu_timeline_get_capture_locked (GpuTimeline    *timeline);
+/* Returns whether the stream is being captured into a graph. */
 gboolean        _gpu_timeline_is_capturing_locked (GpuTimeline   *timeline);
 /* Sets GPU_ERROR_NOT_SUPPORTED: the host cannot wait for captured work. Returns FALSE. */
-gboolean        _gpu_timeline_fail_captured   (GError           **error);
+gboolean        _gpu_timeline_fail_captured   (GpuTimeline       *timeline,
+                                               GError           **error);
+/* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if a graph may contain the work of the point: the work
+ * is pending and has no fence, and the stream is being captured. Caller does not hold the lock. */
+gboolean        _gpu_timeline_check_captured  (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GError           **error);
 /* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the stream is being captured: the host must not
  * query or wait for an event that is recorded now, which would invalidate the capture. */
 gboolean        _gpu_timeline_check_fence_locked (GpuTimeline    *timeline,
                                                GError           **error);
 /* The first function gets a fence that the host may query and wait for. It records none in a stream
  * that is being captured. The second one gets a fence that may only be passed to the driver's wait
- * of another stream, and sets @is_captured to TRUE if that stream then takes part in a capture. */
+ * of another stream, and sets @captured to @timeline if that stream then joins its capture. */
 GpuFence       *_gpu_timeline_get_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GError           **error);
 GpuFence       *_gpu_timeline_get_stream_fence_locked (GpuTimeline *timeline,
                                                guint64            seq,
-                                               gboolean          *is_captured,
+                                               GpuTimeline      **captured,
                                                GError           **error);
 
 void            _gpu_point_set                (GpuPoint          *point,

@@ -442,13 +442,13 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
 GpuFence *
 _gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
                                        guint64       seq,
-                                       gboolean     *is_captured,
+                                       GpuTimeline **captured,
                                        GError      **error)
 {
   if (find_fence_locked (timeline, seq) != NULL || !_gpu_timeline_is_capturing_locked (timeline))
     return _gpu_timeline_get_fence_locked (timeline, seq, error);
 
-  *is_captured = TRUE;
+  *captured = timeline;
 
   return record_fence_locked (timeline, error);
 }
@@ -461,28 +461,37 @@ _gpu_timeline_allow_captures (void)
   g_atomic_int_set (&may_capture, TRUE);
 }
 
-gboolean
-_gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
+guint64
+_gpu_timeline_get_capture_locked (GpuTimeline *timeline)
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
-  guint64 id = 0;
   guint64 capture = 0;
 
   if (!g_atomic_int_get (&may_capture))
-    return FALSE;
+    return 0;
 
   if (ops->get_state != NULL && timeline->stream != NULL && !timeline->is_ended)
-    ops->get_state (timeline->stream, &id, &capture);
+    ops->get_state (timeline->stream, NULL, &capture);
 
-  return capture != 0;
+  return capture;
 }
 
 gboolean
-_gpu_timeline_fail_captured (GError **error)
+_gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
 {
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "the stream is being captured into a graph, and the host cannot wait for "
-                       "captured work; end the capture first");
+  return _gpu_timeline_get_capture_locked (timeline) != 0;
+}
+
+gboolean
+_gpu_timeline_fail_captured (GpuTimeline  *timeline,
+                             GError      **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  guint64 handle = timeline->stream != NULL ? ops->get_handle (timeline->stream) : 0;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "stream 0x%" G_GINT64_MODIFIER "x is being captured into a graph, and the host "
+               "cannot wait for captured work; end the capture first", handle);
 
   return FALSE;
 }
@@ -491,7 +500,24 @@ gboolean
 _gpu_timeline_check_fence_locked (GpuTimeline  *timeline,
                                   GError      **error)
 {
-  return !_gpu_timeline_is_capturing_locked (timeline) || _gpu_timeline_fail_captured (error);
+  return !_gpu_timeline_is_capturing_locked (timeline)
+         || _gpu_timeline_fail_captured (timeline, error);
+}
+
+gboolean
+_gpu_timeline_check_captured (GpuTimeline  *timeline,
+                              guint64       seq,
+                              GError      **error)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+
+  if (!g_atomic_int_get (&may_capture))
+    return TRUE;
+
+  locker = g_mutex_locker_new (&timeline->lock);
+
+  return timeline->completed >= seq || find_fence_locked (timeline, seq) != NULL
+         || _gpu_timeline_check_fence_locked (timeline, error);
 }
 
 gboolean
