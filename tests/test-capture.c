@@ -2,14 +2,14 @@
 /* Streams that a program captures into CUDA graphs. The host cannot wait for captured work: events
  * and waits of such streams, and operations that the host waits for and that would follow captured
  * work, are refused with an error that names the stream. Waits for other streams, on any thread, do
- * not disturb a capture.  The
+ * not disturb a capture. Memory that captured work uses is not freed before the capture ends. The
  * stand-in for the driver ends a program that invalidates a capture. */
 #include "config.h"
 
 #ifdef HAVE_CUDA
 #include "test-capture-util.h"
 #endif
-#include "test-util.h"
+#include "test-pool-util.h"
 
 #ifdef HAVE_CUDA
 
@@ -608,6 +608,89 @@ joined_by_memory (TestFixture *fixture)
   join_clear (&join);
 }
 
+/* --- memory that captured work uses ----------------------------------------------------------- */
+
+static void
+check_spill (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  g_autoptr (GpuBuffer) copy = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+
+  buffer = pool != NULL ? test_pool_take (pool, SIZE, stream) : test_buffer (fixture, SIZE);
+  test_assert_ok (gpu_buffer_write_bytes (buffer, stream, 0, bytes, NULL, &error), error);
+  test_assert_ok (gpu_context_synchronize (fixture->context, &error), error);
+  handle = begin (stream);
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                   &error), error);
+  g_assert_false (gpu_buffer_spill (buffer, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "captured");
+  g_assert_cmpuint (test_get_number (buffer, "spilled"), ==, FALSE);
+  test_assert_content (buffer, bytes);
+  end (handle);
+
+  test_assert_ok (gpu_buffer_spill (buffer, NULL, &error), error);
+  g_assert_cmpuint (test_get_number (buffer, "spilled"), ==, TRUE);
+  test_assert_content (buffer, bytes);
+}
+
+static void
+spill_refused (TestFixture *fixture)
+{
+  if (!test_can_capture (fixture))
+    return;
+
+  test_pool_each_kind (fixture, check_spill);
+}
+
+/* The last reference to memory is dropped while work that uses it is captured. */
+static void
+released (TestFixture *fixture)
+{
+  Join join = { NULL };
+  guint64 size;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  join_init (&join, fixture, TRUE);
+  size = gpu_context_get_allocated_size (fixture->context);
+  g_clear_object (&join.buffer);
+  g_usleep (20000);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, size);
+  end (join.handle);
+  test_synchronize (join.captured);
+  wait_for_size (fixture, size - LARGE);
+  join_clear (&join);
+}
+
+/* A graph does not free memory that it has not allocated. */
+static void
+released_in_order (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer;
+  CUstream handle;
+  guint64 size;
+
+  if (!test_can_capture (fixture) || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  size = gpu_context_get_allocated_size (fixture->context);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  handle = begin (stream);
+  g_object_unref (buffer);
+  end (handle);
+  test_synchronize (stream);
+  wait_for_size (fixture, size);
+}
+
 /* --- the driver ------------------------------------------------------------------------------- */
 
 /* The driver fails to change the capture mode of the thread. The library does not restore a mode
@@ -729,6 +812,9 @@ main (int argc, char **argv)
   test_add ("reads-beside-reads", reads_beside_reads);
   test_add ("maps-refused", maps_refused);
   test_add ("joined-by-memory", joined_by_memory);
+  test_add ("spill-refused", spill_refused);
+  test_add ("released", released);
+  test_add ("released-in-order", released_in_order);
   test_add ("mode-kept", mode_kept);
   test_add ("asked-once", asked_once);
   test_add ("without-handles", without_handles);

@@ -195,7 +195,8 @@ spill (GpuMemory   *memory,
       _gpu_storage_wait_for_retiring (storage);
     }
 
-  if (content != NULL && drop_memory (memory, error))
+  if (content != NULL && _gpu_storage_check_captured (storage, error)
+      && drop_memory (memory, error))
     return TRUE;
 
   g_prefix_error (error, "%s: ", function);
@@ -248,7 +249,8 @@ notify_spilled (GpuBuffer *buffer)
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for a slice, for pitched, wrapped,
  *   imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory that a #GpuAllocatorAdaptor tracks,
- *   or if the pool of @buffer no longer exists; %GPU_ERROR_BUSY while @buffer is mapped, or while
+ *   while a graph that uses the memory is being captured, or if the pool of @buffer no longer
+ *   exists; %GPU_ERROR_BUSY while @buffer is mapped, or while
  *   slices, images or prepared launches of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if the flags
  *   do not let the host read and write the memory, or if @stream belongs to another context;
  *   %GPU_ERROR_RELEASED; or the driver's error

@@ -148,6 +148,7 @@ struct _GpuStorage
   gpointer          owner;          /* argument of owner_notify */
   GDestroyNotify    owner_notify;   /* (nullable): called when `buffer` is no longer needed */
   GpuTimeline      *allocation_stream; /* of a buffer that was allocated in stream order, or NULL */
+  guint64           allocation_capture; /* the capture whose graph allocates the buffer, or 0 */
   GpuPoint          last_write;     /* of a root: the last write, if `writer` is not a write */
   GArray           *pending;        /* of GpuPoint: uses that delay freeing the buffer, or NULL */
   const GpuSuballocation *suballocation; /* NULL if the memory is not a suballocation of a pool */
@@ -252,6 +253,10 @@ gint        _gpu_storage_count_users_locked (GpuStorage    *storage);
  * completed. Returns FALSE if they are not freed shortly after that work. No other thread may wait
  * at the same time. */
 gboolean    _gpu_storage_wait_for_retiring (GpuStorage     *storage);
+/* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if a graph that is being captured may use the memory
+ * of @root. The host cannot wait for that work, and the graph would use freed memory. */
+gboolean    _gpu_storage_check_captured (GpuStorage        *root,
+                                         GError           **error);
 /* Must be called while @storage has users. Newer hooks are called before older hooks. */
 void        _gpu_storage_add_hook       (GpuStorage        *storage,
                                          GpuStorageHook    *hook);

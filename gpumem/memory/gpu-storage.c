@@ -182,6 +182,9 @@ _gpu_storage_set_allocation_stream (GpuStorage  *storage,
                                     GpuTimeline *timeline)
 {
   storage->allocation_stream = _gpu_timeline_ref (timeline);
+  _gpu_timeline_lock (timeline);
+  storage->allocation_capture = _gpu_timeline_get_capture_locked (timeline);
+  _gpu_timeline_unlock (timeline);
   _gpu_storage_start_after (storage, timeline);
 }
 
@@ -728,6 +731,26 @@ _gpu_uses_wait (GArray            *uses,
 }
 
 gboolean
+_gpu_storage_check_captured (GpuStorage  *root,
+                             GError     **error)
+{
+  g_autoptr (GArray) uses = NULL;
+
+  record_stream_uses (root);
+  uses = list_pending (root);
+
+  for (guint i = 0; uses != NULL && i < uses->len; i++)
+    {
+      const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
+
+      if (!_gpu_timeline_check_captured (point->timeline, point->seq, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
 _gpu_storage_empty (GpuStorage  *storage,
                     GArray     **uses,
                     GError     **error)
@@ -754,7 +777,6 @@ _gpu_storage_drop_buffer (GpuStorage  *storage,
 
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
-
 
   for (guint i = 0; uses != NULL && i < uses->len; i++)
     {
@@ -783,6 +805,22 @@ _gpu_storage_take_buffer (GpuStorage      *storage,
   _gpu_storage_register_alias (storage, TRUE);
 }
 
+/* Returns whether the stream can free the buffer. A graph frees only memory that it allocates, and
+ * the driver fails such a call during the capture of another graph. */
+static gboolean
+can_free_in_order_locked (GpuStorage  *storage,
+                          GpuTimeline *timeline)
+{
+  guint64 capture;
+
+  if (timeline->stream == NULL)
+    return FALSE;
+
+  capture = _gpu_timeline_get_capture_locked (timeline);
+
+  return capture == 0 || capture == storage->allocation_capture;
+}
+
 /* Frees a buffer that was allocated in stream order in the order of its allocation stream, unless
  * another stream still uses the buffer. */
 static void
@@ -805,7 +843,7 @@ free_in_order (GpuStorage *storage)
   _gpu_storage_unregister_alias (storage);
   _gpu_timeline_lock (allocation_stream);
 
-  if (allocation_stream->stream != NULL)
+  if (can_free_in_order_locked (storage, allocation_stream))
     {
       ops->free_ordered (allocation_stream->stream, g_steal_pointer (&storage->buffer), &error);
       g_clear_pointer (&storage->pending, g_array_unref);
