@@ -887,7 +887,7 @@ file_open_errors (void)
   g_assert_cmpint (pipe (ends), ==, 0);
   refuse_fd (ends[0], "GpuInputStream");
   refuse_fd (ends[1], "pipes");
-  refuse_fd (-1, "-1 is not open");
+  refuse_fd (-1, "file descriptor -1 is not open");
   refuse_fd (open (g_get_tmp_dir (), O_RDONLY | O_CLOEXEC), "regular file");
   refuse_fd (open ("/dev/null", O_WRONLY | O_APPEND | O_CLOEXEC), "appending");
   refuse_flags (missing, GPU_FILE_FLAGS_NONE);
@@ -933,23 +933,27 @@ file_open_creates (void)
   g_rmdir (folder);
 }
 
+static void
+refuse_size (const char *name, GIOErrorEnum code, const char *word)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GFile) path = g_file_new_for_path (name);
+  g_autoptr (GpuFile) file = gpu_file_open (path, GPU_FILE_FLAGS_READ, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpint (gpu_file_get_size (file, &error), ==, -1);
+  test_assert_any_error (error, G_IO_ERROR, code, name, word);
+}
+
 /* The system reports no size for files whose contents it makes when they are read. They are not
  * taken for empty files. */
 static void
 file_no_size (void)
 {
-  static const char *const names[] = { "/dev/zero", "/proc/version" };
-
-  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GFile) path = g_file_new_for_path (names[i]);
-      g_autoptr (GpuFile) file = gpu_file_open (path, GPU_FILE_FLAGS_READ, &error);
-
-      g_assert_no_error (error);
-      g_assert_cmpint (gpu_file_get_size (file, &error), ==, -1);
-      test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, names[i]);
-    }
+  refuse_size ("/dev/zero", G_IO_ERROR_NOT_SUPPORTED, "pass the number of bytes");
+  refuse_size ("/proc/version", G_IO_ERROR_NOT_SUPPORTED, "pass the number of bytes");
+  /* The address 0, where the process has no memory, cannot be read (EIO). */
+  refuse_size ("/proc/self/mem", G_IO_ERROR_FAILED, g_strerror (EIO));
 
   for (guint i = 0; i < 2; i++)
     {

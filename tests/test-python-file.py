@@ -270,14 +270,20 @@ def check_wrong_files(buffer):
 
 
 def test_errors(fixture):
-    buffer = Gpu.Buffer(fixture.context, 10)
+    buffer, stream = Gpu.Buffer(fixture.context, 10), fixture.context.default_stream
     with folder() as path:
         check_open_errors(buffer, path)
         with raises(ValueError, "'x'"):
             Gpu.File(path / "new", "x")
         check_wrong_files(buffer)
-        with raises(Gpu.Error.INVALID_ARGUMENT, "descriptor 1000000"):
-            buffer.read_file(1000000)
+        for name, call in (("Memory.read_file", buffer.read_file),
+                           ("Memory.write_file", buffer.write_file),
+                           ("Stream.write_file", lambda one: stream.write_file(buffer, one)),
+                           ("Array.to_file", Gpu.Array(fixture.context, 4, "u1").to_file),
+                           ("Gpu.File", Gpu.File)):
+            with raises(Gpu.Error.INVALID_ARGUMENT,
+                        f"{name}: file descriptor 1000000 is not open"):
+                call(1000000)
         (path / "data").write_bytes(b"1234567890")
         with raises(Gpu.Error.INVALID_ARGUMENT, "Memory.write_file", "not open for writing"):
             buffer.write_file(Gpu.File(path / "data"))

@@ -352,9 +352,9 @@ gpu_file_new_for_fd (int            fd,
 
   if (mode < 0 || (mode & O_APPEND) != 0)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: descriptor %d %s", function,
-                   fd, mode < 0 ? "is not open" : "is open for appending, and cannot write at a "
-                                                  "position");
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: file descriptor %d %s",
+                   function, fd, mode < 0 ? "is not open" : "is open for appending, and cannot "
+                                                            "write at a position");
       return NULL;
     }
 
@@ -385,21 +385,22 @@ read_size (int      fd,
   return !S_ISBLK (status.st_mode) || ioctl (fd, BLKGETSIZE64, size) == 0;
 }
 
-/* Returns whether a file of size 0 has contents, as character devices and files of /proc have. A
- * descriptor for direct access cannot read one byte (EINVAL), and belongs to a file with a size. */
-static gboolean
-has_hidden_size (GpuFile *file,
-                 int      fd)
+/* Returns 1 if a file of size 0 has contents, as character devices and files of /proc have, 0 if it
+ * is empty, or -1 with errno on failure. A descriptor for direct access cannot read one byte
+ * (EINVAL), and belongs to a file with a size. */
+static gssize
+read_hidden (GpuFile *file,
+             int      fd)
 {
   guint8 byte;
   gssize n;
 
   if ((file->flags & GPU_FILE_FLAGS_READ) == 0)
-    return FALSE;
+    return 0;
 
   n = pread (fd, &byte, 1, 0);
 
-  return n > 0 || (n < 0 && errno != EINVAL);
+  return n < 0 && errno == EINVAL ? 0 : n;
 }
 
 /**
@@ -410,8 +411,8 @@ has_hidden_size (GpuFile *file,
  * Gets the current size of the file. It may change at any time, for example if the file is written.
  *
  * The system reports no size for character devices, such as /dev/zero, and for most files of /proc.
- * So if the size is 0 and @file is open for reading, the function calls pread(), and fails if the
- * file has contents. To copy such a file, pass the number of bytes, or read it with
+ * So if the size is 0 and @file is open for reading, the function calls pread(), and fails if that
+ * fails or the file has contents. To copy such a file, pass the number of bytes, or read it with
  * g_file_get_contents().
  *
  * Returns: the size in bytes, or -1 with an error of the domain %G_IO_ERROR, such as
@@ -424,6 +425,7 @@ gpu_file_get_size (GpuFile  *file,
                    GError  **error)
 {
   const char *function = "gpu_file_get_size";
+  gssize n_hidden = 0;
   guint64 size;
   int fd;
 
@@ -434,7 +436,7 @@ gpu_file_get_size (GpuFile  *file,
 
   fd = _gpu_transfer_file_get_fd (file->core);
 
-  if (!read_size (fd, &size))
+  if (!read_size (fd, &size) || (size == 0 && (n_hidden = read_hidden (file, fd)) < 0))
     {
       int code = errno;
 
@@ -443,7 +445,7 @@ gpu_file_get_size (GpuFile  *file,
       return -1;
     }
 
-  if (size > 0 || !has_hidden_size (file, fd))
+  if (n_hidden == 0)
     return (gint64) size;
 
   g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Names of Python in messages of the library, which name functions and constants of C."""
 
+import contextlib
 import os
 import re
 import sys
@@ -112,7 +113,9 @@ def _replace_symbol(match):
 def find_caller():
     """Returns the name of the function of the overrides that the program called, or None."""
     name, frame = None, sys._getframe(1)
-    while frame is not None and is_of_overrides(frame.f_code.co_filename):
+    while frame is not None and (is_of_overrides(frame.f_code.co_filename)
+                                 # the with statements of the overrides
+                                 or frame.f_code.co_filename == contextlib.__file__):
         if frame.f_code is run_for.__code__:
             return frame.f_locals["caller"] or name
         name = _callable_names.get(frame.f_code, name)
