@@ -146,12 +146,16 @@ def as_user():
         os.seteuid(user)
 
 
-def list_denied():
-    """Returns the cases of files that the user must not open."""
+def list_denied(path):
+    """Returns the cases of files that the user must not open because of their own mode: the user
+    may open another file of the folder."""
+    path.chmod(0o711)                           # that of a temporary folder is 0700
+    (path / "open").write_bytes(b"1234567890")
+    (path / "open").chmod(0o666)
     try:
-        with as_user():
+        with as_user(), open(path / "open", "r+b"):
             return [("locked", PermissionError)]
-    except OSError as error:                    # a container may have no other user
+    except OSError as error:                    # no other user, or TMPDIR is another user's
         print(f"# files that cannot be opened are not tested: {error}")
         return []
 
@@ -162,7 +166,7 @@ def check_open_errors(buffer, path):
     (path / "locked").chmod(0)
     array = Gpu.Array(buffer.context, 10, "uint8")
     stream = buffer.context.default_stream
-    denied = list_denied()
+    denied = list_denied(path)
     for name, kind in (("missing", FileNotFoundError), ("", IsADirectoryError), *denied):
         for file in (path / name, str(path / name), Gio.File.new_for_path(str(path / name))):
             for read in (buffer.read_file, Gpu.File, lambda one: stream.read_file(buffer, one),
