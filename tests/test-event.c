@@ -935,10 +935,43 @@ event_is_complete (TestFixture *fixture)
   has_failed = TRUE;
 }
 
+/* Memory is idle for the bindings unless a wait would block. */
+static void
+event_is_idle (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 64);
+  g_autoptr (GpuBuffer) other = test_buffer (fixture, 64);
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  gint64 end = g_get_monotonic_time () + 20 * G_USEC_PER_SEC;
+
+  g_assert_true (_gpu_binding_is_idle (GPU_MEMORY (buffer)));
+  fill (fixture->stream, buffer, 1);
+  /* The query finds out that the work has completed, without a wait. */
+  while (!_gpu_binding_is_idle (GPU_MEMORY (buffer)) && g_get_monotonic_time () < end)
+    g_thread_yield ();
+  g_assert_cmpint (g_get_monotonic_time (), <, end);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 2);
+  g_assert_false (_gpu_binding_is_idle (GPU_MEMORY (buffer)));
+  g_assert_true (_gpu_binding_is_idle (GPU_MEMORY (other)));
+  test_open (gate);
+  test_synchronize (stream);
+  g_assert_true (_gpu_binding_is_idle (GPU_MEMORY (buffer)));
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_true (_gpu_binding_is_idle (GPU_MEMORY (buffer)));
+}
+
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
+  test_add ("is-idle", event_is_idle);
   test_add ("is-complete", event_is_complete);
   test_add ("record", event_record);
   test_add ("outlives-stream", event_outlives_stream);

@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 
-from python_util import DEADLINE, equal, main, need, need_numpy, np, raises, spin
+from python_util import DEADLINE, Skip, equal, main, need, need_numpy, np, raises, spin
+from gi.overrides import _gpumem
 from gi.repository import Gio, GLib, Gpu
 
 
@@ -333,13 +334,22 @@ def interrupt(wait):
     raise AssertionError("the wait was not interrupted")
 
 
+def await_equal(get, expected):
+    """Waits until get() returns the expected value. After Ctrl-C, a write of another thread may end
+    later than the work for which it waited."""
+    deadline = time.monotonic() + DEADLINE
+    while get() != expected and time.monotonic() < deadline:
+        time.sleep(0.001)
+    equal(get(), expected)
+
+
 def test_interrupt(fixture):
     """Each wait ends with KeyboardInterrupt, and the work continues."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     stream = fixture.new_stream()
     buffer = fixture.buffer(64)
-    other = fixture.buffer(64)
+    other, written = fixture.buffer(64), fixture.buffer(64)
     buffer.fill(1)
     gate = fixture.gate(stream)
     stream.fill(buffer, 7)
@@ -358,7 +368,12 @@ def test_interrupt(fixture):
         "write": lambda: other.write(b"x", stream=stream),
         "write of bytes": lambda: other.write(GLib.Bytes.new(b"x"), stream=stream),
         "fill": lambda: other.fill(0, stream=stream), "copy": lambda: other.copy(buffer),
-        "map": lambda: buffer.map(Gpu.MapFlags.READ, stream=stream)}
+        "map": lambda: buffer.map(Gpu.MapFlags.READ, stream=stream),
+        "read_bytes": lambda: buffer.read_bytes(stream, 0, 64, None),
+        "read_bytes elsewhere": lambda: buffer.read_bytes(None, 0, 64),
+        "write_bytes": lambda: written.write_bytes(stream, 0, bytes=GLib.Bytes.new(b"y" * 64)),
+        "read_bytes of host memory": lambda: host.read_bytes(0, 64),
+        "write of host memory": lambda: host.write(b"z", 1)}
     try:
         for name, wait in waits.items():
             seconds = interrupt(wait)
@@ -372,7 +387,8 @@ def test_interrupt(fixture):
         gate.complete()
     fixture.context.synchronize()
     equal(event.poll(-1), Gpu.EventStatus.COMPLETE)
-    equal(host.read(), b"\7" * 64)
+    await_equal(host.read, b"\7z" + b"\7" * 62)
+    await_equal(written.read, b"y" * 64)
     equal(buffer.read(), b"\7" * 64)
     equal(other.read(), b"\7" * 64)
     equal(array_target, b"\7" * 64)
@@ -401,9 +417,9 @@ def test_interrupt_arrays(fixture):
     need_numpy()
     context = fixture.context
     source = Gpu.Array.zeros(context, (4, 8), "float32")
-    written = [Gpu.Array.zeros(context, (4, 8), "float32") for _ in range(6)]
+    written = [Gpu.Array.zeros(context, (4, 8), "float32") for _ in range(8)]
     target, data = np.zeros((4, 8), "float32"), np.arange(32, dtype="float32").reshape(4, 8)
-    columns = np.asfortranarray(data)
+    columns, host = np.asfortranarray(data), Gpu.HostMemory(context, 128)
 
     def waits(stream):
         for array in [source] + written:
@@ -420,34 +436,116 @@ def test_interrupt_arrays(fixture):
         yield "fill", lambda: written[5].fill(np.float32(3))
         yield "copy", source.copy
         yield "item", lambda: source[0, 0].item()
+        yield "read_bytes", lambda: source[:, 1:3].read_bytes(stream, Gpu.ArrayOrder.F)
+        yield "read_strided", lambda: source.read_strided(None, host.get_bytes(), 0, [32, 4])
+        yield "write_bytes", lambda: written[6].write_bytes(
+            stream, Gpu.ArrayOrder.C, GLib.Bytes.new(data.tobytes()))
+        yield "write_strided", lambda: written[7].write_strided(
+            None, GLib.Bytes.new(columns.tobytes("F")), 0, [4, 16])
 
     check_interrupts(fixture, waits)
     equal(target.tolist(), np.full_like(data, 7).tolist())
+    await_equal(lambda: host.to_numpy("float32").tolist(), [7] * 32)
     part = np.full_like(data, 7)
     part[1:3] = data[1:3]
     for array, expected in zip(written, (data, data, data, np.full_like(data, 7), part,
-                                         np.full_like(data, 3))):
-        equal(array.to_numpy().tolist(), expected.tolist())
+                                         np.full_like(data, 3), data, data)):
+        await_equal(lambda: array.to_numpy().tolist(), expected.tolist())
 
 
 def test_interrupt_images(fixture):
     need(fixture, Gpu.Capabilities.IMAGES)
     pixels = bytes(range(64))
-    image, other = (Gpu.Image(fixture.context, "rgba-unorm8", (4, 4)) for _ in range(2))
+    image, other, last = (Gpu.Image(fixture.context, "rgba-unorm8", (4, 4)) for _ in range(3))
     image.write(pixels)
     target = bytearray(64)
 
     def waits(stream):
-        for one in image, other:
+        for one in image, other, last:
             stream.fill_image(one, (1.0, 0.0, 0.0, 1.0))
         yield "Image.read_into", lambda: image.read_into(target)
         yield "Image.read", image.read
         yield "Image.write", lambda: other.write(pixels)
         yield "Image.map", lambda: image.map(Gpu.MapFlags.READ)
+        yield "Image.read_bytes", lambda: image.read_bytes(stream)
+        yield "Image.write_bytes", lambda: last.write_bytes(
+            None, None, None, GLib.Bytes.new(pixels), 0, 0)
 
     check_interrupts(fixture, waits)
     equal(bytes(target), b"\xff\0\0\xff" * 16)
     equal(bytes(other.read()), pixels)
+    await_equal(lambda: bytes(last.read()), pixels)
+
+
+def test_interrupt_io_streams(fixture):
+    """Ctrl-C ends the waits of streams of Gio. The streams remain usable, and no byte is lost."""
+    size = 5 << 19                              # one chunk more than a stream holds
+    data = random.randbytes(size)
+    buffer, written, spliced = (fixture.buffer(size) for _ in range(3))
+    source = Gpu.InputStream(buffer)
+    outputs = [Gpu.OutputStream(written), Gpu.OutputStream(spliced)]
+    cancellable = Gio.Cancellable()
+
+    def waits(stream):
+        for one in written, spliced:
+            stream.fill(one, 1)
+        stream.write(buffer, data)
+        yield "read_bytes", lambda: source.read_bytes(100)
+        yield "read_bytes with a cancellable", lambda: source.read_bytes(100, cancellable)
+        yield "read_bytes without overrides", lambda: Gpu.InputStream.new(
+            buffer, None, 5, 100).read_bytes(100)
+        yield "write_all", lambda: outputs[0].write_all(data)
+        yield "write", lambda: outputs[0].write(data)
+        yield "write_bytes", lambda: outputs[0].write_bytes(GLib.Bytes.new(data))
+        yield "flush", outputs[0].flush
+        yield "splice", lambda: outputs[1].splice(
+            Gio.MemoryInputStream.new_from_bytes(GLib.Bytes.new(data)), 0)
+        yield "close", outputs[1].close
+
+    check_interrupts(fixture, waits)
+    assert cancellable.is_cancelled()
+    equal(source.tell(), 0)
+    equal(source.read_bytes(100).get_data(), data[:100])
+    equal((outputs[0].tell(), outputs[1].tell(), outputs[1].is_closed()), (1 << 21, 1 << 21, True))
+    equal(outputs[0].write_all(data[1 << 21:]), (True, 1 << 19))
+    outputs[0].close()
+    equal(written.read(), data)
+    equal(spliced.read(), data[:1 << 21] + b"\1" * (1 << 19))
+
+
+def test_idle_waits(fixture):
+    """A wait for idle memory does not hand over to another thread."""
+    if _gpumem.fast is None:
+        raise Skip("the C module is missing")
+    stream, size = fixture.new_stream(), 64
+    buffer, host = fixture.buffer(size), Gpu.HostMemory(fixture.context, size)
+    stream.fill(host, 3)
+    stream.synchronize()
+    handed_over = []
+
+    def run(function, cancel=None):
+        handed_over.append(function)
+        return original(function, cancel)
+    original, _gpumem.run_interruptible = _gpumem.run_interruptible, run
+    try:
+        equal((buffer.wait(), host.read()), (True, b"\3" * size))
+        host.synchronize()
+        host.write(b"a")
+        equal(buffer.write_bytes(None, 0, GLib.Bytes.new(b"b" * size)), True)
+        equal(buffer.read_bytes(stream, 0, 2).get_data(), b"bb")
+        equal(buffer.read_bytes(stream=None, offset=0, size=2).get_data(), b"bb")
+        with raises(Gpu.Error.INVALID_ARGUMENT, "Buffer.read_bytes"):
+            buffer.read_bytes(None, size, 1)
+        buffer.release()
+        with raises(Gpu.Error.RELEASED, "Memory.wait"):
+            buffer.wait()
+        equal(handed_over, [])
+        gate = fixture.gate(stream)
+        stream.fill(host, 4)
+        threading.Timer(0.05, gate.complete).start()
+        equal((host.read(), len(handed_over)), (b"\4" * size, 1))
+    finally:
+        _gpumem.run_interruptible = original
 
 
 def test_interrupt_svm(fixture):

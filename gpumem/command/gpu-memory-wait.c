@@ -4,6 +4,7 @@
 
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/gpumem-bindings.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
@@ -168,4 +169,41 @@ gpu_memory_add_stream (GpuMemory  *memory,
   _gpu_storage_unuse (storage);
 
   return timeline->context == storage->context;
+}
+
+static gboolean
+is_idle (GpuStorage *root)
+{
+  g_autoptr (GArray) uses = _gpu_storage_list_work (root);
+
+  for (guint i = 0; i < uses->len; i++)
+    {
+      const GpuPoint *point = &g_array_index (uses, GpuUse, i).point;
+
+      if (_gpu_point_is_pending (point)
+          && _gpu_timeline_query (point->timeline, point->seq, NULL) == GPU_EVENT_STATUS_PENDING)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_binding_is_idle (GpuMemory *memory)
+{
+  GpuStorage *storage;
+  gboolean idle;
+
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), TRUE);
+
+  storage = _gpu_memory_acquire (memory, "gpu_memory_wait", NULL);
+
+  if (storage == NULL)
+    return TRUE;
+
+  /* In a forked child, the wait fails, and a query would report the work as pending. */
+  idle = !_gpu_native_context_check (storage->context, NULL) || is_idle (storage->root);
+  _gpu_storage_unuse (storage);
+
+  return idle;
 }

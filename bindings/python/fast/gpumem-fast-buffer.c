@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include <gpumem/gpumem-bindings.h>
+
 static GpuFastMethod read_method = { { "offset", "size", "stream" }, 0, { NULL }, NULL };
 static GpuFastMethod read_into_method = { { "target", "offset", "stream" }, 1, { NULL }, NULL };
 static GpuFastMethod write_method = { { "data", "offset", "stream" }, 1, { NULL }, NULL };
@@ -367,6 +369,39 @@ memory_released (PyObject *self,
   GpuMemory *memory = get_memory (self);
 
   return memory != NULL ? PyBool_FromLong (gpu_memory_is_released (memory)) : NULL;
+}
+
+static gboolean
+is_stream_idle (GpuMemory *memory,
+                GpuStream *given)
+{
+  g_autoptr (GpuStream) stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory));
+
+  return stream == NULL || gpu_stream_is_idle (stream, NULL);
+}
+
+PyObject *
+gpu_fast_is_idle (PyObject        *module G_GNUC_UNUSED,
+                  PyObject *const *args,
+                  Py_ssize_t       n_args)
+{
+  GpuMemory *memory = n_args > 0 ? gpu_fast_peek (args[0], gpu_fast_types.memory) : NULL;
+  gpointer stream = NULL;
+  gboolean is_idle;
+
+  /* The wait itself reports the error. */
+  if (memory == NULL)
+    Py_RETURN_TRUE;
+
+  /* Objects of other libraries may be streams, too. */
+  if (n_args > 1 && !gpu_fast_peek_optional (args[1], gpu_fast_types.stream, &stream))
+    Py_RETURN_FALSE;
+
+  Py_BEGIN_ALLOW_THREADS
+  is_idle = _gpu_binding_is_idle (memory) && (n_args < 2 || is_stream_idle (memory, stream));
+  Py_END_ALLOW_THREADS
+
+  return PyBool_FromLong (is_idle);
 }
 
 static gboolean

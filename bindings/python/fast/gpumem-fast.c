@@ -242,6 +242,9 @@ static PyMethodDef methods[] = {
   { "pack_layout", (PyCFunction) (void (*) (void)) gpu_fast_pack_layout, METH_FASTCALL,
     "Returns a Gpu.Layout of a number or a tuple of numbers, or None for unusual arguments. The "
     "second argument is the maximum number of numbers." },
+  { "is_idle", (PyCFunction) (void (*) (void)) gpu_fast_is_idle, METH_FASTCALL,
+    "Returns whether a wait for the work that uses a Gpu.Memory would not block. With a second "
+    "argument, also for the work of a stream, None for the default stream." },
   { "unpack", (PyCFunction) (void (*) (void)) gpu_fast_unpack, METH_FASTCALL,
     "Returns the numbers of a Gpu.Extent or a Gpu.Layout." },
   { NULL, NULL, 0, NULL }

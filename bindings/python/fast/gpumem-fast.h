@@ -254,6 +254,10 @@ PyObject *gpu_fast_new_exchange   (PyObject             *module,
                                    PyObject *const      *args,
                                    Py_ssize_t            n_args);
 
+PyObject *gpu_fast_is_idle            (PyObject         *module,
+                                       PyObject *const  *args,
+                                       Py_ssize_t        n_args);
+
 /* Return FALSE with an exception. */
 gboolean  gpu_fast_install_array  (void);
 gboolean  gpu_fast_install_buffer (void);

@@ -16,11 +16,12 @@ float raises TypeError, as in NumPy.
 
 stream=None selects the default stream of the context.
 
-Ctrl-C interrupts functions that wait. The pending work still completes. Buffer.spill(),
+Ctrl-C interrupts functions that wait. The pending work still completes: a read still writes to its
+target, and a write still reads its data, so do not change them before. Buffer.spill(),
 Buffer.unspill() and, on CUDA, reads into memory that is not page-locked can block in the driver;
-Ctrl-C then takes effect at their end. The same holds for read_bytes(), write_bytes(),
-read_strided(), write_strided() and streams of GIO. read(), write() and to_numpy() can be
-interrupted.
+Ctrl-C then takes effect at their end. The same holds for functions of Gio that use a
+Gpu.InputStream or a Gpu.OutputStream, for example Gio.DataInputStream.read_line(). Methods of the
+two classes themselves can be interrupted.
 """
 
 import contextlib
@@ -39,8 +40,8 @@ from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
                       export_in_place, hold, is_int, loaded_numpy, new_bytes, poll, refuse_array,
-                      refuse_svm, run_interruptible, takes_signals, to_glib_bytes, to_pattern,
-                      to_sized_dtype, wait, wait_for, wait_timeout)
+                      refuse_svm, run_behind, run_interruptible, takes_signals, to_glib_bytes,
+                      to_pattern, to_sized_dtype, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
@@ -330,7 +331,7 @@ class Memory(MemoryFileMethods, Gpu.Memory, _Attributes):
     def wait(self, cancellable=None):
         """Waits for the work that uses the memory. Raises the error of that work. Ctrl-C ends the
         wait, but not the work."""
-        return run_interruptible(lambda: Gpu.Memory.wait(self, cancellable))
+        return run_behind(lambda: Gpu.Memory.wait(self, cancellable), self)
 
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Memory) else NotImplemented

@@ -3,6 +3,7 @@
 and waits under asyncio."""
 
 import ctypes
+import functools
 import os
 import queue
 import sys
@@ -11,7 +12,7 @@ import threading
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
-from ._gpumem_checks import to_index
+from ._gpumem_checks import DECORATORS, to_index
 from ._gpumem_names import find_caller, name_call, run_for
 from ._gpumem_native import fast
 
@@ -379,6 +380,44 @@ def run_interruptible(function, cancel=None):
         raise error
     finally:
         del error                               # otherwise it is in a cycle with its traceback
+
+
+def _may_block(*uses):
+    """Returns whether a wait for the work of uses must be interruptible: a memory, and optionally a
+    stream, where None is the default stream. Without pending work, no other thread is needed, which
+    takes longer than most functions."""
+    return takes_signals() and not (fast is not None and fast.is_idle(*uses))
+
+
+def run_behind(function, *uses, cancel=None):
+    """Runs a function that waits for the work of uses. Ctrl-C interrupts the wait."""
+    return run_interruptible(function, cancel) if _may_block(*uses) else function()
+
+
+def _interruptible(owner, function):
+    """Decorates a method of C that waits for the work of a memory and of its first argument, a
+    stream."""
+    def call(self, uses, args, kwargs):
+        if _may_block(*uses):
+            return run_interruptible(lambda: function(self, *args, **kwargs))
+        return function(self, *args, **kwargs)
+
+    if owner == "HostMemory":
+        def method(self, *args, **kwargs):
+            return call(self, (self,), args, kwargs)
+    else:
+        def method(self, *args, **kwargs):
+            memory = self.get_memory() if isinstance(self, Gpu.Array) else self
+            return call(self, (memory, args[0] if args else kwargs.get("stream")), args, kwargs)
+    return functools.wraps(function)(method)
+
+
+# After Ctrl-C, the C function continues in the other thread, which holds the arguments. So it only
+# writes to bytes that it returns or holds, and not to memory that Python has freed.
+DECORATORS.update({(owner, name): functools.partial(_interruptible, owner) for owner, names in (
+    ("Array", ("read_bytes", "read_strided", "write_bytes", "write_strided")),
+    ("Buffer", ("read_bytes", "write_bytes")), ("HostMemory", ("read_bytes", "write_bytes")),
+    ("Image", ("read_bytes", "write_bytes"))) for name in names})
 
 
 # --- await ---------------------------------------------------------------------------------------

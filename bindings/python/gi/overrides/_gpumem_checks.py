@@ -388,6 +388,10 @@ def _find_fast(owner, info):
     return None if fast is None else fast.new_function(owner, info.__name__, info, _to_callable)
 
 
+# Decorators of methods, by the names of the class and of the method
+DECORATORS = {}
+
+
 class _Deferred:
     """A placeholder for a function until its first use. A program uses few of the 500 functions,
     and compiling all of them would double the time of the import."""
@@ -398,6 +402,9 @@ class _Deferred:
 
     def __get__(self, thing, kind=None):
         function = _find_fast(self.owner.__name__, self.info) or _check_arguments(self.info)
+        decorate = DECORATORS.get((self.owner.__name__, self.name))
+        if decorate is not None:
+            function = decorate(function)
         setattr(self.owner, self.name, function)
         return function.__get__(thing, kind)
 

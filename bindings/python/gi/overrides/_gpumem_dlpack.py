@@ -11,7 +11,7 @@ import weakref
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import _get_await_context, run_interruptible
+from ._gpumem import _get_await_context
 from ._gpumem_checks import get_stream, to_index, to_stream
 from ._gpumem_errors import NotSupportedError
 from ._gpumem_protocols import Interface, read_dlpack_device, request_capsule
@@ -161,8 +161,7 @@ def _to_host(array, device, copy, versioned):
                           f"cannot be exported to {device} without a copy")
     result = type(array).empty(context, array.shape, array.get_dtype())
     if array.size > 0:
-        run_interruptible(lambda: array.read_strided(None, result.get_host_bytes(), 0,
-                                                     list(result.strides), None))
+        array.read_strided(None, result.get_host_bytes(), 0, list(result.strides), None)
     return result, True
 
 
@@ -174,8 +173,7 @@ def _copy_from_host(context, array):
     if array.size > 0:
         array.memory.wait()
         offset = array.get_offset() - array.get_range()[0]
-        run_interruptible(lambda: result.write_strided(None, array.get_host_bytes(), offset,
-                                                       list(array.strides), None))
+        result.write_strided(None, array.get_host_bytes(), offset, list(array.strides), None)
     return result
 
 

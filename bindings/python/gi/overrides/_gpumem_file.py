@@ -10,7 +10,7 @@ import stat
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
-from ._gpumem import is_int, run_interruptible, wait_for
+from ._gpumem import is_int, run_behind, run_interruptible, wait_for
 from ._gpumem_arrays import to_range
 from ._gpumem_async import _or_callback
 from ._gpumem_checks import describe, to_size
@@ -244,28 +244,80 @@ def _to_connection(connection):
     return socket.connection_factory_create_connection()
 
 
-class InputStreamMethods:
+class _IOStreamMethods:
+    _uses = None                                # the memory and the stream, if Python knows them
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def _run(self, function, *args, cancellable, uses=None):
+        """Calls a function of Gio, which may wait for the work of uses, or of unknown objects.
+        Ctrl-C cancels it, and waits until it returns, so that the next call does not find the
+        stream in use."""
+        cancellable = cancellable or Gio.Cancellable()
+
+        def call():
+            return function(self, *args, cancellable)
+        if uses is None:
+            return run_interruptible(call, cancellable.cancel)
+        return run_behind(call, *uses, cancel=cancellable.cancel)
+
+
+class InputStreamMethods(_IOStreamMethods):
     """Gpu.InputStream(memory, offset=0, size=None, stream=None): a Gio.InputStream that reads a
-    range of memory, by default to its end, for sockets, converters and files of Gio."""
+    range of memory, by default to its end, for sockets, converters and files of Gio. Ctrl-C ends
+    the wait for pending work, and cancels the cancellable of the call."""
 
     def __new__(cls, memory, offset=0, size=None, stream=None):
         memory, offset, size = to_range(memory, offset, size)
-        return Gpu.InputStream.new(memory, stream, offset, size)
+        result = Gpu.InputStream.new(memory, stream, offset, size)
+        result._uses = memory, stream
+        return result
 
-    def __init__(self, *args, **kwargs):
-        pass
+    def read_bytes(self, count, cancellable=None) -> GLib.Bytes:
+        """Returns up to count bytes from the position on as a GLib.Bytes, and waits."""
+        return self._run(Gio.InputStream.read_bytes, count, cancellable=cancellable,
+                         uses=self._uses)
 
 
-class OutputStreamMethods:
+class OutputStreamMethods(_IOStreamMethods):
     """Gpu.OutputStream(memory, offset=0, size=None, stream=None): a Gio.OutputStream that writes a
-    range of memory. The memory has all bytes after flush() or close()."""
+    range of memory. The memory has all bytes after flush() or close(). Ctrl-C ends the wait for
+    pending work, and cancels the cancellable of the call. The memory still gets the bytes up to the
+    position of the stream."""
 
     def __new__(cls, memory, offset=0, size=None, stream=None):
         memory, offset, size = to_range(memory, offset, size)
-        return Gpu.OutputStream.new(memory, stream, offset, size)
+        result = Gpu.OutputStream.new(memory, stream, offset, size)
+        result._uses = memory, stream
+        return result
 
-    def __init__(self, *args, **kwargs):
-        pass
+    def write(self, buffer, cancellable=None) -> int:
+        """Writes the first bytes of the buffer, and returns their number. May wait."""
+        return self._run(Gio.OutputStream.write, buffer, cancellable=cancellable,
+                         uses=self._uses)
+
+    def write_bytes(self, bytes, cancellable=None) -> int:
+        """Writes the first bytes of a GLib.Bytes, and returns their number. May wait."""
+        return self._run(Gio.OutputStream.write_bytes, bytes, cancellable=cancellable,
+                         uses=self._uses)
+
+    def write_all(self, buffer, cancellable=None):
+        """Writes all bytes of the buffer. Returns whether it did, and their number. May wait."""
+        return self._run(Gio.OutputStream.write_all, buffer, cancellable=cancellable,
+                         uses=self._uses)
+
+    def splice(self, source, flags, cancellable=None) -> int:
+        """Writes all bytes of a Gio.InputStream, and returns their number. Waits for the source."""
+        return self._run(Gio.OutputStream.splice, source, flags, cancellable=cancellable)
+
+    def flush(self, cancellable=None) -> bool:
+        """Waits until the memory has all bytes."""
+        return self._run(Gio.OutputStream.flush, cancellable=cancellable, uses=self._uses)
+
+    def close(self, cancellable=None) -> bool:
+        """Closes the stream, and waits until the memory has all bytes."""
+        return self._run(Gio.OutputStream.close, cancellable=cancellable, uses=self._uses)
 
 
 def _get_count(file, position, item_size):

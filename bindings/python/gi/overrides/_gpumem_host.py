@@ -6,8 +6,7 @@ import contextlib
 from gi.repository import GObject
 
 from ..module import get_introspection_module
-from ._gpumem import (Bytes, export_in_place, hold, run_interruptible, to_glib_bytes,
-                      to_sized_dtype)
+from ._gpumem import Bytes, export_in_place, hold, run_behind, to_glib_bytes, to_sized_dtype
 from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
@@ -73,7 +72,7 @@ class HostMemoryMethods(ArrayMethods):
 
     def synchronize(self, flags=Gpu.MapFlags.NONE, cancellable=None):
         """Waits until the host may read or write the memory."""
-        return run_interruptible(lambda: Gpu.HostMemory.synchronize(self, flags, cancellable))
+        return run_behind(lambda: Gpu.HostMemory.synchronize(self, flags, cancellable), self)
 
     def view(self):
         """Waits for the work that uses the memory, and returns a memoryview of the memory."""
@@ -95,12 +94,10 @@ class HostMemoryMethods(ArrayMethods):
         """Returns a copy of the memory, or of a part of it, as bytes."""
         if size is None:
             size = max(self.get_size() - offset, 0)
-        data = run_interruptible(lambda: self.read_bytes(offset, size, None))
-        return bytes(data.get_data() or b"")
+        return bytes(self.read_bytes(offset, size, None).get_data() or b"")
 
     def write(self, data, offset=0):
         """Copies bytes-like data to the memory."""
-        self.synchronize()
         return self.write_bytes(offset, to_glib_bytes(data, copy=False), None)
 
 

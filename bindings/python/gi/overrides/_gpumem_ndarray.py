@@ -7,8 +7,8 @@ import reprlib
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_interruptible,
-                      takes_signals, to_glib_bytes, wait_for)
+from ._gpumem import (_get_await_context, check_array, loaded_numpy, takes_signals, to_glib_bytes,
+                      wait_for)
 from ._gpumem_array_convert import (ArrayConversions, list_raveled_axes, new_in_order, to_bfloat,
                                     to_order)
 from ._gpumem_array_text import ArrayText
@@ -695,8 +695,7 @@ def _read(array, target, stream):
         except BusyError:
             pass                                # read_strided() also reads spilled memory
     held = _Held(target)
-    args = (held.bytes, held.offset, list(target.strides))
-    run_interruptible(lambda: Gpu.Array.read_strided(array, stream, *args, None))
+    Gpu.Array.read_strided(array, stream, held.bytes, held.offset, list(target.strides), None)
     return target
 
 
