@@ -204,6 +204,7 @@ def test_faulty_interfaces(fixture):
                           ({"typestr": "f"}, "'f'"), ({"data": 5}, "not 5"),
                           ({"data": ("x", False)}, "'x'"), ({"data": (0, False)}, "address 0"),
                           ({"stream": "x"}, "'x'"), ({"stream": -5}, "-5"),
+                          ({"stream": 0}, "has the stream 0, which the interface disallows"),
                           *((key, f"no '{key}'") for key in ("shape", "typestr", "data"))):
         if isinstance(changes, str):
             interface = {key: value for key, value in right.items() if key != changes}

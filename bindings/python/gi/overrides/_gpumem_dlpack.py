@@ -452,8 +452,9 @@ class DLPackMethods:
     @classmethod
     def from_cuda_array_interface(cls, context, data, stream=None):
         """Returns an array over CUDA memory of another library. The stream, or else the default
-        stream, waits for the work on the stream that the interface names. If the interface says
-        that the array is read-only, all work of this library that writes it fails."""
+        stream, waits for the work on the stream that the interface names: 1 is the legacy default
+        stream of CUDA, 2 that of each thread, and 0 raises ValueError. If the interface says that
+        the array is read-only, all work of this library that writes it fails."""
         interface = getattr(data, "__cuda_array_interface__", None)
         if interface is None:
             raise TypeError("data must have __cuda_array_interface__, unlike a "
@@ -599,6 +600,8 @@ def _order(array, theirs, *ours):
     on a stream of another library."""
     if theirs is None:
         return
+    if theirs == 0:
+        raise ValueError("the interface has the stream 0")      # Interface describes the fault
     other = Gpu.Stream.new_wrapped(array.get_context(), theirs, Gpu.WrapMode.BORROW)
     for stream in (other, *ours):
         Gpu.Stream.wait_array(stream, array)

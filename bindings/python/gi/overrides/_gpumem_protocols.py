@@ -116,6 +116,9 @@ def _find_fault(interface):
     stream = interface.get("stream")
     if stream is not None and to_address(stream) is None:
         return f"must have a stream handle or None, not {reprlib.repr(stream)}"
+    if stream == 0:
+        return ("has the stream 0, which the interface disallows as ambiguous: the legacy default "
+                "stream is 1, that of each thread is 2, and None needs no wait")
     return None
 
 
