@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import types
+from unittest import mock
 
 from guide_util import Guide, clear, run_section
 from python_util import Gpu, Skip, equal, main, need, need_numpy, np, raises
@@ -402,10 +403,12 @@ def plain_pools_of_workers():
         raise Skip(f"Dask is not installed: {missing}")
     kinds = {"tcp://127.0.0.1:1": Gpu.MemoryPoolKind.AUTOMATIC,
              "ucx://127.0.0.1:1": Gpu.MemoryPoolKind.SEGMENTS}
+    equal(gd._choose_kind(None), Gpu.MemoryPoolKind.AUTOMATIC)      # no client
     for address, kind in kinds.items():
-        scheduler = types.SimpleNamespace(address=address)
-        process = gd._Process(Gpu.Device.find("host"),
-                              gd._choose_kind(types.SimpleNamespace(scheduler=scheduler)))
+        peer = types.SimpleNamespace(scheduler=types.SimpleNamespace(address=address))
+        with mock.patch.object(distributed, "default_client", lambda: peer):
+            equal(gd._choose_kind(None), kind)
+        process = gd._Process(Gpu.Device.find("host"), gd._choose_kind(peer))
         expected = Gpu.MemoryPool(process.context, kind).kind
         equal((process.pool.kind, process.context.allocator), (expected, process.pool))
         process.context.allocator = None        # which the context and the pool would keep

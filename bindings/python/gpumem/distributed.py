@@ -80,10 +80,18 @@ def _choose_device(worker, devices):
     return devices[int(number[1]) % len(devices) if number else 0]
 
 
+def _get_client():
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
 def _choose_kind(worker):
-    """Returns the kind of the pool for a worker. Not every build of UCX reaches the memory of an
-    address range in another process."""
-    if worker is not None and worker.scheduler.address.startswith("ucx"):
+    """Returns the kind of the pool for a worker, or else for the client of the process. Not every
+    build of UCX reaches the memory of an address range in another process."""
+    scheduler = getattr(worker or _get_client(), "scheduler", None)
+    if scheduler is not None and scheduler.address.startswith("ucx"):
         return Gpu.MemoryPoolKind.SEGMENTS
     return Gpu.MemoryPoolKind.AUTOMATIC
 
@@ -100,7 +108,7 @@ def context() -> Gpu.Context:
     """Returns the context of this process, whose allocator is a pool. The first call, or register()
     in a worker, creates it: on GPUMEM_DEVICE, or else on the device that register() chose, or else
     on the default device. All workers of a process share it: start one process for each device.
-    Raises Gpu.NoDeviceError if there is no device."""
+    With UCX, create the client before the first call, which then chooses a pool for UCX. Raises Gpu.NoDeviceError if there is no device."""
     return _get_process().context
 
 
