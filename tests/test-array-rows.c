@@ -751,15 +751,24 @@ copy_batch (GpuStream *stream,
 }
 
 /* Each list of a copy has as many elements as the program asks for. If the host has no memory for
- * one of them, the copy fails, and the process does not end. */
+ * one of them, the copy fails, and the process does not end. `n_lists` are the lists of each copy
+ * and back end: a list whose failure would end the process is missing in the count. */
 static void
 rows_no_memory (TestFixture *fixture)
 {
   static const CopyFunc copies[] = { put_unique, put_repeated, take, copy_batch };
+  static const struct { const char *backend; gint n_lists[G_N_ELEMENTS (copies)]; } counts[] = {
+    { "host", { 4, 10, 3, 6 } }, { "cuda", { 2, 9, 1, 5 } }, { "opencl", { 3, 9, 2, 5 } }
+  };
+  const char *backend = gpu_device_get_backend (fixture->device);
+  guint row = 0;
   g_autoptr (GpuBuffer) to_buffer = test_buffer (fixture, 100);
   g_autoptr (GpuBuffer) from_buffer = test_buffer (fixture, 100);
   g_autoptr (GpuArray) to = make_bytes (to_buffer, 3, 4, 5);
   g_autoptr (GpuArray) from = make_bytes (from_buffer, 0, 4, 5);
+
+  while (!g_str_equal (counts[row].backend, backend))
+    g_assert_cmpuint (++row, <, G_N_ELEMENTS (counts));
 
   for (guint i = 0; i < G_N_ELEMENTS (copies); i++)
     {
@@ -772,7 +781,7 @@ rows_no_memory (TestFixture *fixture)
           g_atomic_int_set (&refused_in, n);
           success = copies[i] (fixture->stream, to, from, &error);
           if (success)
-            g_assert_cmpint (n, >, copies[i] == copy_batch ? 3 : 0);
+            g_assert_cmpint (n, >=, counts[row].n_lists[i]);
           else
             test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_stream_", "allocate");
         }

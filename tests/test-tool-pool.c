@@ -572,6 +572,23 @@ test_failure_after_refusal (TestFixture *fixture)
 
 #define QUICK "--min-time=0.0001"
 
+/* Fails unless the first column, or a line "Left out", has @name. On a busy machine, long numbers
+ * narrow the first column, and a name continues on the next line. */
+static void
+assert_named (GStrv       rows,
+              const char *name)
+{
+  g_autoptr (GString) column = g_string_new (NULL);
+
+  for (guint i = 0; rows[i] != NULL; i++)
+    {
+      const char *word = rows[i] + strspn (rows[i], " ");
+
+      g_string_append_len (column, word, strcspn (word, " "));
+    }
+  g_assert_nonnull (strstr (column->str, name));
+}
+
 static void
 test_bench (void)
 {
@@ -582,9 +599,8 @@ test_bench (void)
   g_assert_cmpint (run.status, ==, 0);
   g_assert_true (g_str_has_prefix (run.out, "host"));
   g_assert_nonnull (strstr (run.out, "1,000,000 holes: only with --slow"));
-  /* On a busy machine, long numbers narrow the first column, and names continue on the next line */
-  g_assert_true (g_regex_match_simple ("(?m)^ *jem", run.out, 0, 0));
-  g_assert_true (g_regex_match_simple ("(?m)^ *mim", run.out, 0, 0));
+  assert_named (rows, "jemalloc");
+  assert_named (rows, "mimalloc");
   for (guint i = 0; rows[i] != NULL && !g_str_equal (rows[i], "Left out"); i++)
     g_assert_cmpint (g_utf8_strlen (rows[i], -1), <=, 120);
 }
