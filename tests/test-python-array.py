@@ -79,6 +79,31 @@ def test_round_trip(fixture):
             same(array[1:, ::-2, 2].to_numpy(), host[1:, ::-2, 2])
 
 
+def test_bytes(fixture):
+    """bytes() returns the elements in C order, and for a buffer its contents."""
+    need_numpy()
+    numbers = np.arange(24, dtype="int32").reshape(2, 3, 4)
+    array = Gpu.Array.from_numpy(fixture.context, numbers)
+    for index in (..., (slice(None), 1, slice(None, None, -2)), (1, 2, 3)):
+        equal(bytes(array[index]), numbers[index].tobytes())
+    equal(bytes(array.T), numbers.T.tobytes())
+    equal(bytes(Gpu.Array.empty(fixture.context, (0, 3), "f4")), b"")
+    equal(bytes(fixture.buffer(b"abc")), b"abc")
+
+
+def test_array_for_shape(fixture):
+    """An array in the place of numbers is described without its elements, with the function that
+    the program needs."""
+    need_numpy()
+    data = np.ones((2, 3), "f4")
+    for call in (Gpu.Array, Gpu.Array.zeros):
+        with raises(TypeError, "type float32 and shape (2, 3)", "Gpu.Array.from_numpy()"):
+            call(fixture.context, data)
+    array = Gpu.Array.from_numpy(fixture.context, data)
+    with raises(TypeError, "block must be 1 to 3 whole numbers, not Gpu.Array"):
+        fixture.stream.launch(fixture.program().scale, 4, array, 2)
+
+
 def test_properties(fixture):
     need_numpy()
     array = Gpu.Array.zeros(fixture.context, (3, 4), "int16")

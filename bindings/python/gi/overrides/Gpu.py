@@ -722,6 +722,9 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
                 stream, offset, data, cancellable, report, None, callback),
             self.write_bytes_finish, progress)
 
+    def __bytes__(self):
+        return self.read()
+
     def __getitem__(self, key):
         if not isinstance(key, slice):
             raise TypeError("a buffer only has slices, buffer[a:b]: use read() for its bytes")

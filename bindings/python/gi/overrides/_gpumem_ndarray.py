@@ -222,6 +222,9 @@ def _to_shape(shape):
     if isinstance(shape, (str, bytes)):
         raise TypeError(f"the shape must be a number or a tuple of numbers, not {shape!r}: the "
                         "type is the argument after the shape")
+    if getattr(shape, "ndim", 0) > 1:
+        raise TypeError(f"the shape must be a number or a tuple of numbers, not {describe(shape)}: "
+                        "Gpu.Array.from_numpy() copies an array")
     return [to_index(length, "a length of the shape")
             for length in (shape if hasattr(shape, "__iter__") else (shape,))]
 
@@ -639,6 +642,10 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         if descr is not None:
             interface["descr"] = descr
         return interface
+
+    def __bytes__(self):
+        """Returns the elements in C order, as numpy.ndarray.tobytes() does."""
+        return bytes(self.read_bytes(None, Gpu.ArrayOrder.C, None).get_data() or b"")
 
     def __array__(self, dtype=None, copy=None):
         """Converts to a NumPy array. Copies only with copy=True, or if the host cannot access the

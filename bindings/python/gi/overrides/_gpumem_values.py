@@ -12,6 +12,7 @@ from . import _gpumem_native as _native
 from ._gpumem import Exported, check_array, is_array_like, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
 from ._gpumem_checks import checked, to_index, to_size, to_text
+from ._gpumem_checks import describe as show
 from ._gpumem_parameters import is_scalar_type
 from ._gpumem_pointers import add_address, add_foreign, describe, is_pointer, name_argument
 
@@ -26,7 +27,7 @@ def to_numbers(value, most, what):
             raise TypeError
         result = tuple(to_index(number, what) for number in ((value,) if single else value))
     except TypeError:
-        raise TypeError(f"{what} must be 1 to {most} whole numbers, not {value!r}") from None
+        raise TypeError(f"{what} must be 1 to {most} whole numbers, not {show(value)}") from None
     if not 1 <= len(result) <= most:
         raise ValueError(f"{what} must have 1 to {most} numbers, not {len(result)}: "
                          f"{reprlib.repr(result)}")
