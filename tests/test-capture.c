@@ -18,12 +18,18 @@
 #define N_THREADS 3
 
 static CUstream
-begin (GpuStream *stream)
+begin_in_mode (GpuStream *stream, CUstreamCaptureMode mode)
 {
   CUstream handle = test_get_cuda_stream (stream);
 
-  test_capture_begin (handle, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  test_capture_begin (handle, mode);
   return handle;
+}
+
+static CUstream
+begin (GpuStream *stream)
+{
+  return begin_in_mode (stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
 static void
@@ -275,6 +281,37 @@ freed_afterwards (TestFixture *fixture)
   test_synchronize (stream);
   test_hold_free (hold);
   wait_for_size (fixture, size - SIZE);
+}
+
+/* An allocation that finds no memory trims the pool of the driver, also if memory was freed on a
+ * stream that is being captured. */
+static void
+trimmed (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("the driver has memory left");
+      return;
+    }
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  g_clear_object (&buffer);
+  test_synchronize (stream);
+  handle = begin_in_mode (stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuMemAlloc:1"));
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+  g_assert_no_error (error);
+  end (handle);
 }
 
 /* The last reference to a borrowed stream may be dropped while the stream is being captured. */
@@ -807,6 +844,7 @@ main (int argc, char **argv)
   test_add ("joined", joined);
   test_add ("waits-elsewhere", waits_elsewhere);
   test_add ("freed-afterwards", freed_afterwards);
+  test_add ("trimmed", trimmed);
   test_add ("borrowed", borrowed);
   test_add ("waits-refused", waits_refused);
   test_add ("reads-beside-reads", reads_beside_reads);

@@ -440,6 +440,8 @@ ENTRY (cuStreamQuery, (CUstream handle), (handle))
   Stream *stream;
 
   TRY (stream_resolve_any (handle, &stream));
+  if (stream->capture != 0)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is capturing");
   return point_over (stream->last) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
