@@ -1037,6 +1037,66 @@ pool_threads (TestFixture *fixture)
   test_pool_each_kind (fixture, check_threads);
 }
 
+typedef struct
+{
+  GpuMemoryPool *pool;
+  gint           n_begun;           /* atomic; rounds */
+  gint           n_ended;           /* atomic */
+} Limits;
+
+/* Changes another limit of the pool in each round. */
+static gpointer
+run_targets (gpointer data)
+{
+  Limits *limits = data;
+
+  for (gint i = 1; i <= N_ROUNDS; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      while (g_atomic_int_get (&limits->n_begun) < i)
+        g_thread_yield ();
+      test_assert_ok (gpu_memory_pool_set_fragmentation_target (limits->pool, i, &error), error);
+      g_atomic_int_set (&limits->n_ended, i);
+    }
+
+  return NULL;
+}
+
+/* Two threads change different limits at the same time. Both changes are in effect. */
+static void
+check_limits_of_threads (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  Limits limits = { .pool = pool };
+  GThread *thread = g_thread_new ("test-pool", run_targets, &limits);
+
+  for (gint i = 1; i <= N_ROUNDS; i++)
+    {
+      g_autoptr (GpuBuffer) buffer = NULL;
+      g_autoptr (GError) error = NULL;
+
+      gpu_memory_pool_free_held (pool);
+      g_atomic_int_set (&limits.n_begun, i);
+      gpu_memory_pool_set_limit (pool, i % 2);
+      while (g_atomic_int_get (&limits.n_ended) < i)
+        g_thread_yield ();
+
+      buffer = gpu_memory_pool_alloc_buffer (pool, 4096, fixture->stream, &error);
+      if (i % 2 == 0)
+        g_assert_no_error (error);
+      else
+        g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+    }
+
+  g_thread_join (thread);
+}
+
+static void
+pool_limits_of_threads (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_limits_of_threads);
+}
+
 static gpointer
 run_dropper (gpointer data)
 {
@@ -1486,6 +1546,7 @@ main (int argc, char **argv)
   test_add ("notify-interval", pool_interval);
   test_add ("frozen-notifications", pool_frozen_notifications);
   test_add ("threads", pool_threads);
+  test_add ("limits-of-threads", pool_limits_of_threads);
   test_add ("object-reuse-race", pool_object_reuse_race);
   test_add ("close-while-freeing", pool_close_while_freeing);
   test_add ("pool-on-pool", pool_on_pool);

@@ -18,22 +18,46 @@ _gpu_memory_pool_get_limit (GpuMemoryPool *pool,
   return value;
 }
 
-/* Unlocks the pool before it applies the limits, because the core may then free memory and call
- * code of the program. */
+/* Called with the lock of the pool after a change. Unlocks the pool before it applies the limits,
+ * because the core may then free memory and call code of the program. Another thread may apply
+ * newer limits first, so repeats this until it has applied the newest. */
+static void
+apply_and_unlock (GpuMemoryPool *pool)
+{
+  guint n_changes;
+
+  pool->n_limit_changes++;
+
+  do
+    {
+      const GpuPoolLimits limits = pool->limits;
+
+      n_changes = pool->n_limit_changes;
+      g_mutex_unlock (&pool->lock);
+
+      if (pool->core != NULL)
+        _gpu_pool_core_set_limits (pool->core, &limits);
+
+      g_mutex_lock (&pool->lock);
+    }
+  while (n_changes != pool->n_limit_changes);
+
+  g_mutex_unlock (&pool->lock);
+}
+
 static void
 unlock_limits (GpuMemoryPool *pool,
                const char    *name,
                gboolean       changed)
 {
-  const GpuPoolLimits limits = pool->limits;
+  if (!changed)
+    {
+      g_mutex_unlock (&pool->lock);
+      return;
+    }
 
-  g_mutex_unlock (&pool->lock);
-
-  if (pool->core != NULL && changed)
-    _gpu_pool_core_set_limits (pool->core, &limits);
-
-  if (changed)
-    g_object_notify (G_OBJECT (pool), name);
+  apply_and_unlock (pool);
+  g_object_notify (G_OBJECT (pool), name);
 }
 
 void

@@ -101,8 +101,10 @@ struct _GpuMemoryPool
   guint              leading_bits;
   GpuPoolCore       *core;          /* NULL if never initialised */
   GpuPool           *blocks;        /* `core->pool` if its blocks have addresses, or NULL */
-  GMutex             lock;          /* guards `limits`, `notify_interval` and `notify_source` */
+  GMutex             lock;          /* guards `limits`, `n_limit_changes`, `notify_interval` and
+                                     * `notify_source` */
   GpuPoolLimits      limits;
+  guint              n_limit_changes;
   guint              notify_interval;   /* milliseconds; 0: no notifications */
   GSource           *notify_source;     /* nullable */
   struct _GpuPoolHooksState *hooks;     /* nullable; guarded by `lock` */
