@@ -735,6 +735,7 @@ gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
   guint begin = 0;
 
   g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
+  g_return_if_fail (n_blocks == 0 || blocks != NULL);
 
   is_quick = stream != NULL && pool->core != NULL && g_atomic_int_get (&pool->core->modes) == 0;
 
