@@ -509,6 +509,21 @@ io_unref (TestFixture *fixture)
     }
 }
 
+/* The last reference to an output stream closes it. */
+static void
+io_dropped (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100 + 2 * MARGIN, 9);
+  g_autoptr (GBytes) bytes = test_random_bytes (100);
+  GOutputStream *output = output_new (buffer, NULL, MARGIN, 100);
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (g_output_stream_write_all (output, g_bytes_get_data (bytes, NULL), 100, NULL,
+                                             NULL, &error), error);
+  g_object_unref (output);
+  check_range (buffer, bytes);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -530,6 +545,7 @@ main (int    argc,
   test_add ("failed", io_failed);
   test_add ("invalid", io_invalid);
   test_add ("unref", io_unref);
+  test_add ("dropped", io_dropped);
 
   return test_run ();
 }

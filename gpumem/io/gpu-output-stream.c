@@ -37,8 +37,9 @@
  *
  * The asynchronous functions of #GOutputStream never block the main loop. #GpuOutputStream
  * implements #GSeekable; positions are relative to the begin of the range. A write at the end of
- * the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a time. If the
- * program drops the stream without closing it, the bytes that are not submitted yet are lost.
+ * the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a time. As with any
+ * #GOutputStream, dropping the last reference closes an open stream. That submits the remaining
+ * bytes, blocks until the memory has all bytes, and reports no error. So close the stream first.
  *
  * Since: 0.1
  */
