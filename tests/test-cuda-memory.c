@@ -488,6 +488,56 @@ memory_pool_skips_pending_streams (TestFixture *fixture)
   test_hold_free (hold);
 }
 
+static CUresult (CUDAAPI *free_async) (CUdeviceptr address, CUstream stream);
+static CUstream borrowed;
+static gint n_borrowed_frees;       /* atomic */
+
+static CUresult CUDAAPI
+count_borrowed_frees (CUdeviceptr address, CUstream stream)
+{
+  if (stream == borrowed)
+    g_atomic_int_inc (&n_borrowed_frees);
+  return free_async (address, stream);
+}
+
+/* Once the last reference to a borrowed stream is dropped, the program may destroy the stream. So
+ * memory that was allocated in its order is freed on another stream, after the work. */
+static void
+memory_outlives_borrowed_stream (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) owner = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+  guint64 size;
+  TestHold *hold;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
+      || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED) || !test_can_hold (fixture))
+    return;
+  owner = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  borrowed = (CUstream) (gsize) gpu_stream_get_native_handle (owner);
+  stream = gpu_stream_new_wrapped (fixture->context, (guint64) (gsize) borrowed,
+                                   GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  size = gpu_context_get_allocated_size (fixture->context);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  hold = test_hold (owner);
+  fill (stream, buffer, 3);
+  g_clear_object (&stream);
+  free_async = _gpu_cuda.cuMemFreeAsync;
+  _gpu_cuda.cuMemFreeAsync = count_borrowed_frees;
+  g_clear_object (&buffer);
+  test_hold_release (hold);
+  test_synchronize (owner);
+  while (gpu_context_get_allocated_size (fixture->context) > size)
+    g_thread_yield ();
+  _gpu_cuda.cuMemFreeAsync = free_async;
+  g_assert_cmpint (g_atomic_int_get (&n_borrowed_frees), ==, 0);
+  test_hold_free (hold);
+}
+
 /* --- processes ------------------------------------------------------------------- */
 
 /* Frees @buffer in a forked child. */
@@ -854,6 +904,7 @@ main (int argc, char **argv)
   test_add ("pool-frees-cache", memory_pool_frees_cache);
   test_add ("pool-frees-cache-for-programs", memory_pool_frees_cache_for_programs);
   test_add ("pool-skips-pending-streams", memory_pool_skips_pending_streams);
+  test_add ("outlives-borrowed-stream", memory_outlives_borrowed_stream);
   test_add ("registered-forked", memory_registered_forked);
   test_add ("imported-forked", memory_imported_forked);
   test_add ("host-chunks-refused", memory_host_chunks_refused);

@@ -805,15 +805,16 @@ _gpu_storage_take_buffer (GpuStorage      *storage,
   _gpu_storage_register_alias (storage, TRUE);
 }
 
-/* Returns whether the stream can free the buffer. A graph frees only memory that it allocates, and
- * the driver fails such a call during the capture of another graph. */
+/* Returns whether the stream can free the buffer. After the last use of a borrowed stream the
+ * program may have destroyed it. A graph frees only memory that it allocates, and the driver fails
+ * such a call during the capture of another graph. */
 static gboolean
 can_free_in_order_locked (GpuStorage  *storage,
                           GpuTimeline *timeline)
 {
   guint64 capture;
 
-  if (timeline->stream == NULL)
+  if (timeline->stream == NULL || timeline->is_ended)
     return FALSE;
 
   capture = _gpu_timeline_get_capture_locked (timeline);
