@@ -472,19 +472,22 @@ array_empty (TestFixture *fixture)
   test_assert_bytes (got, one);
 }
 
-/* The offset of an array without elements and the stride of a dimension of length 1 are ignored. */
+/* The offset and the strides of an array without elements, and the stride of a dimension of length
+ * 1, are ignored. */
 static void
 array_ignored_values (TestFixture *fixture)
 {
   const gssize none[] = { 0, 3 };
   const gssize lone[] = { 1, 4 };
   const gssize strides[] = { G_MINSSIZE, 4 };
+  const gssize huge[] = { G_MINSSIZE, G_MINSSIZE };
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (16);
   g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
   g_autoptr (GpuArray) empty = gpu_array_new_for_memory ((GpuMemory *) buffer, 1000,
-                                                         GPU_DTYPE_UINT32, none, 2, NULL, 0,
+                                                         GPU_DTYPE_UINT32, none, 2, huge, 2,
                                                          &error);
+  g_autoptr (GpuArray) like = NULL;
   g_autoptr (GpuArray) row = gpu_array_new_for_memory ((GpuMemory *) buffer, 0, GPU_DTYPE_UINT32,
                                                        lone, 2, strides, 2, &error);
   g_autoptr (GpuArray) copy = NULL;
@@ -492,6 +495,9 @@ array_ignored_values (TestFixture *fixture)
 
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_array_get_n_elements (empty), ==, 0);
+  like = gpu_array_new_like (empty, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_array_get_n_elements (like), ==, 0);
   copy = gpu_array_copy (row, NULL, NULL, &error);
   g_assert_no_error (error);
   got = gpu_array_read_bytes (copy, NULL, GPU_ARRAY_ORDER_C, NULL, &error);

@@ -491,6 +491,24 @@ _gpu_array_get_host_layout (GpuArray        *array,
   return check_within (layout, size, "host bytes", function, error);
 }
 
+/* Keeps the order of the elements of @array in memory. If elements share memory, they have no such
+ * order: then keeps the C order of @layout. */
+static void
+keep_order (const GpuArrayLayout *array,
+            GpuArrayLayout       *layout)
+{
+  GpuArrayLayout forwards = *array;
+  GpuArrayLayout packed;
+
+  for (guint i = 0; i < forwards.n_dims; i++)
+    forwards.strides[i] = forwards.shape[i] == 1 ? 0 : ABS (forwards.strides[i]);
+
+  _gpu_array_layout_pack (&forwards, &packed);
+
+  if (!_gpu_array_layout_may_overlap (&packed))
+    *layout = packed;
+}
+
 GpuArray *
 _gpu_array_new_like (GpuArray      *array,
                      GpuContext    *context,
@@ -500,23 +518,13 @@ _gpu_array_new_like (GpuArray      *array,
                      GError       **error)
 {
   GpuArrayLayout layout;
-  GpuArrayLayout forwards;
-  GpuArrayLayout packed;
 
   if (!_gpu_array_get_dense_layout (array, GPU_ARRAY_ORDER_C, function, &layout, error))
     return NULL;
 
-  forwards = array->layout;
-
-  for (guint i = 0; i < forwards.n_dims; i++)
-    forwards.strides[i] = forwards.shape[i] == 1 ? 0 : ABS (forwards.strides[i]);
-
-  _gpu_array_layout_pack (&forwards, &packed);
-
-  /* Keep the order of the elements in memory. If elements share memory, they have no such order:
-   * then use C order. */
-  if (_gpu_array_layout_get_size (&packed) > 0 && !_gpu_array_layout_may_overlap (&packed))
-    layout = packed;
+  /* The strides of an array without elements have no meaning. */
+  if (_gpu_array_layout_get_size (&layout) > 0)
+    keep_order (&array->layout, &layout);
 
   return new_for_layout (context, allocator, stream, array->dtype, &layout, function, error);
 }
