@@ -47,7 +47,8 @@ gboolean _gpu_binding_try_write_image    (GpuImage       *image,
                                           gsize           size,
                                           GError        **error);
 /* Returns whether a wait for the work that uses @memory would not block, because all of it has
- * completed, or because the wait fails at once. May query the driver. Does not block. */
+ * completed, or because the wait fails at once. Returns FALSE for work that is being captured. May
+ * query the driver. Does not block. */
 GPU_AVAILABLE_IN_0_1
 gboolean _gpu_binding_is_idle            (GpuMemory      *memory);
 

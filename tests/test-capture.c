@@ -424,6 +424,7 @@ check_blocking (Join *join)
 {
   g_autoptr (GCancellable) cancellable = g_cancellable_new ();
   g_autoptr (GError) error = NULL;
+  const guint8 pattern[2048] = { 1 };           /* longer than those of the driver's fills */
   guint8 byte = 1;
 
   g_assert_false (gpu_buffer_read (join->buffer, join->other, 0, &byte, 1, NULL, &error));
@@ -441,6 +442,9 @@ check_blocking (Join *join)
   g_assert_false (gpu_buffer_copy (join->unused, join->other, 0, join->buffer, 0, LARGE, NULL,
                                    &error));
   check_refused (join, "gpu_buffer_copy", &error);
+  g_assert_false (gpu_stream_fill (join->other, GPU_MEMORY (join->buffer), 0, LARGE, pattern,
+                                   sizeof pattern, &error));
+  check_refused (join, "gpu_stream_fill", &error);
 }
 
 static void
@@ -642,6 +646,47 @@ joined_by_memory (TestFixture *fixture)
   test_synchronize (join.other);
   for (gsize i = 0; i < LARGE; i++)
     g_assert_cmpuint (data[i], ==, 7);
+  join_clear (&join);
+}
+
+/* Copies into pageable memory, on the captured stream and on a stream that joins the capture. An
+ * earlier copy has been staged, so the back end waits for streams before it copies such memory. */
+static void
+pageable (TestFixture *fixture)
+{
+  Join join = { NULL };
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GpuBuffer) staged = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  memory = gpu_host_memory_new_aligned (fixture->context, 64, LARGE, &error);
+  g_assert_no_error (error);
+  memset (gpu_host_memory_get_data (memory), 9, LARGE);
+  staged = test_buffer (fixture, LARGE);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (staged), 0, GPU_MEMORY (memory), 0,
+                                   LARGE, &error), error);
+  join_init (&join, fixture, FALSE);
+  for (guint i = 0; i < 2; i++)
+    {
+      GpuStream *stream = i == 0 ? join.captured : join.other;
+
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (memory), 0, GPU_MEMORY (join.buffer), 0,
+                                       LARGE, &error), error);
+      g_assert_true (test_is_capturing (test_get_cuda_stream (stream)));
+    }
+  event = test_record (join.other);
+  test_assert_ok (gpu_stream_wait_event (join.captured, event, &error), error);
+  end (join.handle);
+
+  test_assert_ok (gpu_stream_copy (join.other, GPU_MEMORY (memory), 0, GPU_MEMORY (join.buffer), 0,
+                                   LARGE, &error), error);
+  test_synchronize (join.other);
+  for (gsize i = 0; i < LARGE; i++)
+    g_assert_cmpuint (((guint8 *) gpu_host_memory_get_data (memory))[i], ==, 7);
   join_clear (&join);
 }
 
@@ -850,6 +895,7 @@ main (int argc, char **argv)
   test_add ("reads-beside-reads", reads_beside_reads);
   test_add ("maps-refused", maps_refused);
   test_add ("joined-by-memory", joined_by_memory);
+  test_add ("pageable", pageable);
   test_add ("spill-refused", spill_refused);
   test_add ("released", released);
   test_add ("released-in-order", released_in_order);

@@ -438,6 +438,39 @@ chain_fails (TestFixture *fixture)
   close (out);
 }
 
+/* A read of an empty file into host memory fails. That is an error for a host that reads the memory,
+ * but not for a host that only writes it. */
+static void
+host_after_failure (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  int in = temporary (NULL);
+  g_autoptr (GpuFile) from = file_for (in);
+  const GpuMapFlags flags = GPU_MAP_FLAGS_WRITE;
+
+  memory = gpu_host_memory_new_aligned (fixture->context, 64, SIZE, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_read_file (stream, GPU_MEMORY (memory), 0, from, 0, SIZE, NULL,
+                                        &error), error);
+  g_assert_false (gpu_host_memory_synchronize (memory, GPU_MAP_FLAGS_READ, NULL, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte 0");
+  g_clear_error (&error);
+  gpu_host_memory_synchronize_async (memory, GPU_MAP_FLAGS_READ, NULL, test_take_result, &result);
+  g_assert_false (gpu_host_memory_synchronize_finish (memory, test_await (&result), &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte 0");
+  g_clear_error (&error);
+  g_clear_object (&result);
+
+  test_assert_ok (gpu_host_memory_synchronize (memory, flags, NULL, &error), error);
+  gpu_host_memory_synchronize_async (memory, flags, NULL, test_take_result, &result);
+  test_assert_ok (gpu_host_memory_synchronize_finish (memory, test_await (&result), &error),
+                  error);
+  close (in);
+}
+
 /* Copies of more streams than the staging limit has blocks may be pending. */
 static void
 many_streams (TestFixture *fixture)
@@ -1183,6 +1216,7 @@ main (int    argc,
   test_add ("many-behind-gate", many_behind_gate);
   test_add ("linear", linear);
   test_add ("chain-fails", chain_fails);
+  test_add ("host-after-failure", host_after_failure);
   test_add ("many-streams", many_streams);
   test_add ("unref-pending", unref_pending);
   test_add ("waiters", waiters);

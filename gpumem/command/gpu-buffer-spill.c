@@ -185,19 +185,22 @@ spill (GpuMemory   *memory,
    * has registered for the memory: wait for this work first. */
   if ((storage->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0 || storage->streams != NULL)
     _gpu_uses_wait (_gpu_storage_list_work (storage), _gpu_use_can_ignore, NULL, NULL);
-  content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
+  if (_gpu_storage_check_captured (storage, error))
+    content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
 
   /* From here on, no other thread submits work that uses the memory: reads return @content. */
   if (content != NULL)
-    {
-      change_state (memory, GPU_MEMORY_STATE_MOVING, content);
-      _gpu_storage_wait_for_retiring (storage);
-    }
+    change_state (memory, GPU_MEMORY_STATE_MOVING, content);
 
-  if (content != NULL && _gpu_storage_check_captured (storage, error)
-      && drop_memory (memory, error))
-    return TRUE;
+  /* A capture may have begun to use the memory during the read. */
+  if (content != NULL && _gpu_storage_check_captured (storage, error))
+    {
+      _gpu_storage_wait_for_retiring (storage);
+
+      if (drop_memory (memory, error))
+        return TRUE;
+    }
 
   g_prefix_error (error, "%s: ", function);
 
@@ -249,11 +252,11 @@ notify_spilled (GpuBuffer *buffer)
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for a slice, for pitched, wrapped,
  *   imported or %GPU_MEMORY_FLAGS_SHAREABLE memory, for memory that a #GpuAllocatorAdaptor tracks,
- *   while a graph that uses the memory is being captured, or if the pool of @buffer no longer
- *   exists; %GPU_ERROR_BUSY while @buffer is mapped, or while
- *   slices, images or prepared launches of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if the flags
- *   do not let the host read and write the memory, or if @stream belongs to another context;
- *   %GPU_ERROR_RELEASED; or the driver's error
+ *   if the pool of @buffer no longer exists, or while a graph that uses the memory is being
+ *   captured; %GPU_ERROR_BUSY while @buffer is mapped, or while slices, images or prepared launches
+ *   of @buffer exist; %GPU_ERROR_INVALID_ARGUMENT if the flags do not let the host read and write
+ *   the memory, or if @stream belongs to another context; %GPU_ERROR_RELEASED; or the driver's
+ *   error
  *
  * Since: 0.1
  */

@@ -55,12 +55,12 @@ list_uses (GpuHostMemory  *memory,
   return uses;
 }
 
-/* Failed work no longer uses the memory. */
+/* Failed work no longer uses the memory. If the wait was cancelled, the work is pending. */
 static gboolean
 can_ignore_for_write (const GpuUse *use,
-                      const GError *error)
+                      const GError *error G_GNUC_UNUSED)
 {
-  return error->domain != G_IO_ERROR && !_gpu_point_is_pending (&use->point);
+  return !_gpu_point_is_pending (&use->point);
 }
 
 /* If the last write failed, there is no content to read. */

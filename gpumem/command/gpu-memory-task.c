@@ -135,7 +135,8 @@ step_done (GObject      *source G_GNUC_UNUSED,
 
   g_task_propagate_boolean (G_TASK (result), &error);
 
-  if (error != NULL && error->domain == G_IO_ERROR)
+  /* The wait was cancelled. */
+  if (error != NULL && _gpu_point_is_pending (&use->point))
     wait->next = wait->uses->len;
 
   if (error != NULL && wait->failure == NULL && !wait->can_ignore (use, error))

@@ -16,9 +16,6 @@ GpuTransfer *_gpu_timeline_stage         (GpuTimeline            *timeline,
                                           GpuMemory              *memory,
                                           const GpuTransferCopy  *copy,
                                           gboolean                blocking);
-/* Returns whether the driver captures the work of the stream into a graph. Caller does not hold the
- * lock of @timeline. */
-gboolean     _gpu_timeline_is_capturing  (GpuTimeline            *timeline);
 /* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the driver captures the work of the stream: threads
  * that wait for the stream would wait for ever, and copies through the host happen once only. */
 gboolean     _gpu_timeline_check_capture (GpuTimeline            *timeline,

@@ -45,29 +45,23 @@
  */
 
 gboolean
-_gpu_timeline_is_capturing (GpuTimeline *timeline)
-{
-  gboolean capturing;
-
-  _gpu_timeline_lock (timeline);
-  capturing = _gpu_timeline_is_capturing_locked (timeline);
-  _gpu_timeline_unlock (timeline);
-
-  return capturing;
-}
-
-gboolean
 _gpu_timeline_check_capture (GpuTimeline  *timeline,
                              const char   *function,
                              GError      **error)
 {
-  if (!_gpu_timeline_is_capturing (timeline))
+  gboolean success;
+
+  if (_gpu_timeline_get_capture (timeline) == 0)
     return TRUE;
 
-  _gpu_timeline_fail_captured (timeline, error);
-  g_prefix_error (error, "%s: ", function);
+  _gpu_timeline_lock (timeline);
+  success = _gpu_timeline_check_fence_locked (timeline, error);
+  _gpu_timeline_unlock (timeline);
 
-  return FALSE;
+  if (!success)
+    g_prefix_error (error, "%s: ", function);
+
+  return success;
 }
 
 GpuTransfer *
@@ -93,7 +87,7 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
 
   /* The threads of a staged copy would wait for work that the driver only records. The driver
    * decides itself whether it captures the copy. */
-  if (_gpu_timeline_is_capturing (timeline))
+  if (_gpu_timeline_get_capture (timeline) != 0)
     return NULL;
 
   /* Work that waits for user events may never execute. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-region-private.h"
 
@@ -116,10 +117,14 @@ compose_fill (GpuTimeline  *timeline,
   gsize n_patterns = MIN (fill->size / fill->pattern_size,
                           MAX (SEED_SIZE / fill->pattern_size, 1));
   gsize done = n_patterns * fill->pattern_size;
+  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   g_autoptr (GBytes) seed = NULL;
   gpointer data;
 
-  if (!check_unmapped (function, fill->destination, fill->offset, fill->size, error))
+  /* A graph would read the seed again, which is freed after the fill. So the fill must neither be
+   * captured nor join a capture. */
+  if (!check_unmapped (function, fill->destination, fill->offset, fill->size, error)
+      || !_gpu_timeline_check_capture (timeline, function, error))
     return FALSE;
 
   seed = _gpu_bytes_new (done, function, &data, error);

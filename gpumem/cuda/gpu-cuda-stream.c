@@ -58,18 +58,6 @@ stream_create (GpuNativeContext  *native,
 
 /* Caller has entered the context. */
 static gboolean
-is_capturing (CUstream handle)
-{
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-  return _gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
-         && _gpu_cuda.cuStreamGetCaptureInfo_v2 (handle, &status, NULL, NULL, NULL, NULL)
-            == CUDA_SUCCESS
-         && status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-/* Caller has entered the context. */
-static gboolean
 check_foreign (GpuCudaContext  *context,
                CUstream         handle,
                GpuStreamFlags  *flags,
@@ -83,7 +71,7 @@ check_foreign (GpuCudaContext  *context,
 
   /* The driver refuses to return the flags of a stream that is capturing, and invalidates the
    * capture. So assume that such a stream does not wait for the legacy default stream. */
-  if (!is_capturing (handle)
+  if (!_gpu_cuda_is_capturing (handle)
       && !_gpu_cuda_check (_gpu_cuda.cuStreamGetFlags (handle, &cuda_flags), "cuStreamGetFlags",
                            error))
     return FALSE;

@@ -182,9 +182,7 @@ _gpu_storage_set_allocation_stream (GpuStorage  *storage,
                                     GpuTimeline *timeline)
 {
   storage->allocation_stream = _gpu_timeline_ref (timeline);
-  _gpu_timeline_lock (timeline);
-  storage->allocation_capture = _gpu_timeline_get_capture_locked (timeline);
-  _gpu_timeline_unlock (timeline);
+  storage->allocation_capture = _gpu_timeline_get_capture (timeline);
   _gpu_storage_start_after (storage, timeline);
 }
 
@@ -699,7 +697,7 @@ gboolean
 _gpu_use_can_ignore (const GpuUse *use,
                      const GError *failure)
 {
-  return use->kind == GPU_USE_EARLIER && failure->domain != G_IO_ERROR
+  return use->kind == GPU_USE_EARLIER
          && !g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
          && !_gpu_point_is_pending (&use->point);
 }

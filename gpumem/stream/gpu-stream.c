@@ -50,8 +50,9 @@
  * work, that stream joins the capture, as after gpu_stream_wait_event(), and the program must join
  * it to the captured stream again. Operations that the host waits for, such as gpu_buffer_read(),
  * asynchronous methods of memory, mappings, copies of files and gpu_buffer_spill(), fail with
- * %GPU_ERROR_NOT_SUPPORTED in both cases, and leave the capture intact. The program must keep the
- * memory that captured work uses as long as it launches the graph.
+ * %GPU_ERROR_NOT_SUPPORTED in both cases, and leave the capture intact. So do fills for which the
+ * driver has no operation. The program must keep the memory that captured work uses as long as it
+ * launches the graph.
  *
  * All methods may be called from any thread. Each call is one submission; submissions of different
  * threads are executed in the order in which the library accepts them.

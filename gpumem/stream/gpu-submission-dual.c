@@ -379,7 +379,7 @@ submit_locked (Dual    *dual,
         return FALSE;
 
       /* Threads of the library take part in the operation. */
-      if (s->captured != NULL)
+      if (s->captured != 0)
         return _gpu_timeline_fail_captured (s->captured, error);
     }
 

@@ -205,7 +205,7 @@ run_locked (GpuSubmitter    *s,
   const GpuSubmission *submission = s->submission;
   GpuOperationFunc run = submission->run;
 
-  if (submission->run_infallible != NULL && s->timeline->n_user_waits == 0 && s->captured == NULL)
+  if (submission->run_infallible != NULL && s->timeline->n_user_waits == 0 && s->captured == 0)
     run = submission->run_infallible;
 
   return run (submission->operation, s->timeline->stream, event, error);

@@ -25,7 +25,8 @@ typedef struct
   GpuStorage         **roots;       /* unique, sorted by address, locked */
   guint                n_roots;
   GArray              *waits;       /* of GpuFenceWait; NULL if empty */
-  GpuTimeline         *captured;    /* nullable; one of the waits is for captured work of it */
+  guint64              captured;    /* the handle of a stream: one of the waits is for captured
+                                     * work of it. 0 for none */
   gboolean             is_exclusive; /* some of the memory is exclusive */
   gboolean             is_external; /* some of the memory is external */
   gboolean             retains_events; /* collect the events of acquire, release and barriers in

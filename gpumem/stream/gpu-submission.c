@@ -589,12 +589,12 @@ run_attached_locked (GpuSubmitter  *s,
     return _gpu_submitter_run_external_locked (s, pending, error);
 
   if (!s->is_exclusive)
-    return run_locked (timeline, s->submission, may_fail, s->captured != NULL, pending, error);
+    return run_locked (timeline, s->submission, may_fail, s->captured != 0, pending, error);
 
   if (!_gpu_submitter_attach_locked (s, error))
     return fail_locked (timeline, s->submission, NULL, pending);
 
-  success = run_locked (timeline, s->submission, may_fail, s->captured != NULL, pending, error);
+  success = run_locked (timeline, s->submission, may_fail, s->captured != 0, pending, error);
   timeline->stream->partial = FALSE;
 
   return success;
@@ -607,7 +607,7 @@ order_and_run_locked (GpuSubmitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
 
-  if (s->captured != NULL && (pending != NULL || s->submission->maps || host_waits))
+  if (s->captured != 0 && (pending != NULL || s->submission->maps || host_waits))
     return _gpu_timeline_fail_captured (s->captured, error);
 
   if ((pending != NULL || s->submission->maps)

@@ -477,10 +477,13 @@ void            _gpu_timeline_allow_captures  (void);
  * driver: a stream whose handle the program has never had joins a capture when it waits for an
  * event of a capturing stream. */
 guint64         _gpu_timeline_get_capture_locked (GpuTimeline    *timeline);
+/* Like _gpu_timeline_get_capture_locked(). Does not take the lock if no stream can be captured. */
+guint64         _gpu_timeline_get_capture     (GpuTimeline       *timeline);
 /* Returns whether the stream is being captured into a graph. */
 gboolean        _gpu_timeline_is_capturing_locked (GpuTimeline   *timeline);
-/* Sets GPU_ERROR_NOT_SUPPORTED: the host cannot wait for captured work. Returns FALSE. */
-gboolean        _gpu_timeline_fail_captured   (GpuTimeline       *timeline,
+/* Sets GPU_ERROR_NOT_SUPPORTED for an operation that cannot be a part of the graph that the stream
+ * with @handle captures. Returns FALSE. */
+gboolean        _gpu_timeline_fail_captured   (guint64            handle,
                                                GError           **error);
 /* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if a graph may contain the work of the point: the work
  * is pending and has no fence, and the stream is being captured. Caller does not hold the lock. */
@@ -493,13 +496,14 @@ gboolean        _gpu_timeline_check_fence_locked (GpuTimeline    *timeline,
                                                GError           **error);
 /* The first function gets a fence that the host may query and wait for. It records none in a stream
  * that is being captured. The second one gets a fence that may only be passed to the driver's wait
- * of another stream, and sets @captured to @timeline if that stream then joins its capture. */
+ * of another stream. If that stream then joins a capture, sets @captured to the handle of the
+ * stream of @timeline. */
 GpuFence       *_gpu_timeline_get_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GError           **error);
 GpuFence       *_gpu_timeline_get_stream_fence_locked (GpuTimeline *timeline,
                                                guint64            seq,
-                                               GpuTimeline      **captured,
+                                               guint64           *captured,
                                                GError           **error);
 
 void            _gpu_point_set                (GpuPoint          *point,

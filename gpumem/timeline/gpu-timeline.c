@@ -439,16 +439,23 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
 }
 
 /* A fence of a capture is not listed: its event is invalid after the capture. */
+static guint64
+get_handle_locked (GpuTimeline *timeline)
+{
+  return timeline->stream != NULL
+         ? timeline->context->backend->stream->get_handle (timeline->stream) : 0;
+}
+
 GpuFence *
 _gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
                                        guint64       seq,
-                                       GpuTimeline **captured,
+                                       guint64      *captured,
                                        GError      **error)
 {
   if (find_fence_locked (timeline, seq) != NULL || !_gpu_timeline_is_capturing_locked (timeline))
     return _gpu_timeline_get_fence_locked (timeline, seq, error);
 
-  *captured = timeline;
+  *captured = get_handle_locked (timeline);
 
   return record_fence_locked (timeline, error);
 }
@@ -476,6 +483,21 @@ _gpu_timeline_get_capture_locked (GpuTimeline *timeline)
   return capture;
 }
 
+guint64
+_gpu_timeline_get_capture (GpuTimeline *timeline)
+{
+  guint64 capture;
+
+  if (!g_atomic_int_get (&may_capture))
+    return 0;
+
+  _gpu_timeline_lock (timeline);
+  capture = _gpu_timeline_get_capture_locked (timeline);
+  _gpu_timeline_unlock (timeline);
+
+  return capture;
+}
+
 gboolean
 _gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
 {
@@ -483,15 +505,12 @@ _gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
 }
 
 gboolean
-_gpu_timeline_fail_captured (GpuTimeline  *timeline,
-                             GError      **error)
+_gpu_timeline_fail_captured (guint64   handle,
+                             GError  **error)
 {
-  const GpuStreamOps *ops = timeline->context->backend->stream;
-  guint64 handle = timeline->stream != NULL ? ops->get_handle (timeline->stream) : 0;
-
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "stream 0x%" G_GINT64_MODIFIER "x is being captured into a graph, and the host "
-               "cannot wait for captured work; end the capture first", handle);
+               "stream 0x%" G_GINT64_MODIFIER "x is being captured into a graph, which cannot "
+               "contain this operation; end the capture first", handle);
 
   return FALSE;
 }
@@ -501,7 +520,7 @@ _gpu_timeline_check_fence_locked (GpuTimeline  *timeline,
                                   GError      **error)
 {
   return !_gpu_timeline_is_capturing_locked (timeline)
-         || _gpu_timeline_fail_captured (timeline, error);
+         || _gpu_timeline_fail_captured (get_handle_locked (timeline), error);
 }
 
 gboolean

@@ -108,8 +108,8 @@ def context() -> Gpu.Context:
     """Returns the context of this process, whose allocator is a pool. The first call, or register()
     in a worker, creates it: on GPUMEM_DEVICE, or else on the device that register() chose, or else
     on the default device. All workers of a process share it: start one process for each device.
-    With UCX, create the client before the first call, which then chooses a pool for UCX. Raises
-    Gpu.NoDeviceError if there is no device."""
+    With UCX, create the client before the first call: the call then creates a pool with segments.
+    Raises Gpu.NoDeviceError if there is no device."""
     return _get_process().context
 
 

@@ -52,6 +52,18 @@ gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
 
+/* Returns whether the stream is being captured into a graph. Caller has entered the context. */
+static inline gboolean
+_gpu_cuda_is_capturing (CUstream stream)
+{
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+  return _gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
+         && _gpu_cuda.cuStreamGetCaptureInfo_v2 (stream, &status, NULL, NULL, NULL, NULL)
+            == CUDA_SUCCESS
+         && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 #define GPU_CUDA_CAPTURE_MODE_KEEP ((CUstreamCaptureMode) -1)
 
 /* Sets the mode by which the driver refuses calls of this thread while any stream is capturing.

@@ -25,7 +25,8 @@ is_used_at_once (const GpuCudaBuffer *buffer,
 
 /* The driver may copy pageable host memory immediately, before pending work in the stream has
  * completed. The pending work may still write that memory, through the staging engine or from a
- * device that can access host memory. Therefore wait for the stream first. */
+ * device that can access host memory. Therefore wait for the stream first, unless it is being
+ * captured: the driver then refuses the wait, and a graph executes its work in order. */
 CUresult
 _gpu_cuda_finish_for_host (GpuNativeStream *stream,
                            GpuNativeMemory *a,
@@ -37,7 +38,8 @@ _gpu_cuda_finish_for_host (GpuNativeStream *stream,
     {
       if (memories[i] != NULL && !memories[i]->is_image
           && is_used_at_once ((GpuCudaBuffer *) memories[i], stream->context))
-        return _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+        return _gpu_cuda_is_capturing (get_stream (stream))
+               ? CUDA_SUCCESS : _gpu_cuda.cuStreamSynchronize (get_stream (stream));
     }
 
   return CUDA_SUCCESS;

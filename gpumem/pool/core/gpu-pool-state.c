@@ -349,16 +349,11 @@ _gpu_pool_get_stats (GpuPool      *pool,
 void
 _gpu_pool_reset_peaks (GpuPool *pool)
 {
-  GpuPoolStats stats;
-
   _gpu_pool_lock (&pool->lock);
-  pool->stats.peak_active_bytes = 0;
-  pool->stats.peak_used_bytes = 0;
+  pool->stats.peak_active_bytes = sum_active (pool);
+  pool->stats.peak_used_bytes = _gpu_pool_sum_used (pool);
   pool->stats.peak_managed_bytes = pool->stats.managed_bytes;
   _gpu_pool_unlock (&pool->lock);
-
-  /* This also counts the blocks in the caches of threads. */
-  _gpu_pool_get_stats (pool, &stats);
 }
 
 void

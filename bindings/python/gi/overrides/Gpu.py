@@ -16,12 +16,12 @@ float raises TypeError, as in NumPy.
 
 stream=None selects the default stream of the context.
 
-Ctrl-C interrupts functions that wait. The pending work still completes: a read still writes to its
-target, and a write still reads its data, so do not change them before. Buffer.spill(),
-Buffer.unspill() and, on CUDA, reads into memory that is not page-locked can block in the driver;
-Ctrl-C then takes effect at their end. The same holds for functions of Gio that use a
-Gpu.InputStream or a Gpu.OutputStream, for example Gio.DataInputStream.read_line(). Methods of the
-two classes themselves can be interrupted.
+Ctrl-C interrupts functions that wait for pending work. That work still completes. Until then, a
+read may still write to its target, and a write may still read its data: do not change or use them.
+Copies that have no pending work to wait for, Buffer.spill(), Buffer.unspill() and, on CUDA, reads
+into memory that is not page-locked are not interrupted: Ctrl-C takes effect at their end. The same
+holds for functions of Gio that use a Gpu.InputStream or a Gpu.OutputStream, for example
+Gio.DataInputStream.read_line(). Methods of the two classes themselves can be interrupted.
 """
 
 import contextlib
