@@ -650,11 +650,13 @@ joined_by_memory (TestFixture *fixture)
 }
 
 /* Copies into pageable memory, on the captured stream and on a stream that joins the capture. An
- * earlier copy has been staged, so the back end waits for streams before it copies such memory. */
+ * earlier copy has been staged, so the back end waits for streams before it copies such memory. A
+ * graph cannot fill such memory. */
 static void
 pageable (TestFixture *fixture)
 {
   Join join = { NULL };
+  const guint8 byte = 3;
   g_autoptr (GpuHostMemory) memory = NULL;
   g_autoptr (GpuBuffer) staged = NULL;
   g_autoptr (GpuEvent) event = NULL;
@@ -677,6 +679,9 @@ pageable (TestFixture *fixture)
       test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (memory), 0, GPU_MEMORY (join.buffer), 0,
                                        LARGE, &error), error);
       g_assert_true (test_is_capturing (test_get_cuda_stream (stream)));
+      g_assert_false (gpu_stream_fill (stream, GPU_MEMORY (memory), 0, LARGE, &byte, 1, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_fill", "pageable");
+      g_clear_error (&error);
     }
   event = test_record (join.other);
   test_assert_ok (gpu_stream_wait_event (join.captured, event, &error), error);
@@ -688,6 +693,42 @@ pageable (TestFixture *fixture)
   for (gsize i = 0; i < LARGE; i++)
     g_assert_cmpuint (((guint8 *) gpu_host_memory_get_data (memory))[i], ==, 7);
   join_clear (&join);
+}
+
+/* Unmaps memory while its stream is being captured. The device gets the bytes of the host at once,
+ * not when the graph runs. Later mappings do not disturb the capture. */
+static void
+unmapped (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GpuMapping) other = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  second = test_buffer_filled (fixture, SIZE, 2);
+  mapping = gpu_buffer_map (buffer, stream, GPU_MAP_FLAGS_WRITE, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  memset (gpu_mapping_get_data (mapping), 7, SIZE);
+
+  handle = begin (stream);
+  g_clear_object (&mapping);
+  other = gpu_buffer_map (second, NULL, GPU_MAP_FLAGS_WRITE, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  memset (gpu_mapping_get_data (other), 8, SIZE);
+  end (handle);
+
+  content = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  assert_filled (content, 7);
 }
 
 /* --- memory that captured work uses ----------------------------------------------------------- */
@@ -896,6 +937,7 @@ main (int argc, char **argv)
   test_add ("maps-refused", maps_refused);
   test_add ("joined-by-memory", joined_by_memory);
   test_add ("pageable", pageable);
+  test_add ("unmapped", unmapped);
   test_add ("spill-refused", spill_refused);
   test_add ("released", released);
   test_add ("released-in-order", released_in_order);

@@ -438,8 +438,8 @@ chain_fails (TestFixture *fixture)
   close (out);
 }
 
-/* A read of an empty file into host memory fails. That is an error for a host that reads the memory,
- * but not for a host that only writes it. */
+/* A read of an empty file into host memory fails. That is an error if the host reads the memory,
+ * but not if it only writes the memory. */
 static void
 host_after_failure (TestFixture *fixture)
 {

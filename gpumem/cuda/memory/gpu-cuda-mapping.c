@@ -175,11 +175,10 @@ take_idle (GpuCudaContext  *context,
   return staging;
 }
 
-/* Caller has entered the context and must not hold its lock, because an allocation may block. */
 static GpuCudaStaging *
-take (GpuCudaContext  *context,
-      gsize            size,
-      GError         **error)
+take_or_create (GpuCudaContext  *context,
+                gsize            size,
+                GError         **error)
 {
   GPtrArray *trimmed = NULL;
   GpuCudaStaging *staging = take_idle (context, size, &trimmed);
@@ -198,6 +197,21 @@ take (GpuCudaContext  *context,
   g_mutex_lock (&context->lock);
   g_ptr_array_add (context->staging, staging);
   g_mutex_unlock (&context->lock);
+
+  return staging;
+}
+
+/* Caller has entered the context and must not hold its lock, because an allocation may block.
+ * Queries and allocations must not invalidate a capture of the program. */
+static GpuCudaStaging *
+take (GpuCudaContext  *context,
+      gsize            size,
+      GError         **error)
+{
+  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
+  GpuCudaStaging *staging = take_or_create (context, size, error);
+
+  _gpu_cuda_set_capture_mode (mode);
 
   return staging;
 }
@@ -443,6 +457,35 @@ copy_back (CUstream          stream,
   return record_done (stream, staging, code, function);
 }
 
+/* Copies the block back while a graph is being captured. The graph must not contain the copy: it
+ * would read the block again after other users of the block have changed it. No work uses the
+ * mapped range, so the copy needs no order. */
+static CUresult
+copy_back_beside (GpuCudaContext   *context,
+                  GpuNativeMemory  *memory,
+                  GpuCudaStaging   *staging,
+                  const char      **function)
+{
+  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
+  CUresult code = CUDA_ERROR_INVALID_HANDLE;
+  CUstream internal;
+
+  *function = "cuStreamCreateWithPriority";
+
+  if (_gpu_cuda_get_internal_stream (context, &internal, NULL))
+    code = copy_back (internal, memory, staging, function);
+
+  if (code == CUDA_SUCCESS)
+    {
+      *function = "cuStreamSynchronize";
+      code = _gpu_cuda.cuStreamSynchronize (internal);
+    }
+
+  _gpu_cuda_set_capture_mode (mode);
+
+  return code;
+}
+
 gboolean
 _gpu_cuda_unmap (GpuNativeStream  *stream,
                  GpuNativeMemory  *memory,
@@ -451,6 +494,7 @@ _gpu_cuda_unmap (GpuNativeStream  *stream,
                  GError          **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  CUstream handle = ((GpuCudaStream *) stream)->stream;
   const char *function = "cuEventRecord";
   GpuCudaStaging *staging = NULL;
   CUresult code = CUDA_SUCCESS;
@@ -463,7 +507,9 @@ _gpu_cuda_unmap (GpuNativeStream  *stream,
   begun = _gpu_cuda_begin (stream, event, &call, error);
 
   if (begun && staging != NULL)
-    code = copy_back (((GpuCudaStream *) stream)->stream, memory, staging, &function);
+    code = _gpu_cuda_is_capturing (handle)
+           ? copy_back_beside (context, memory, staging, &function)
+           : copy_back (handle, memory, staging, &function);
 
   if (staging != NULL)
     give (context, staging);
@@ -506,6 +552,7 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
 {
   const gsize piece = MIN (size, FILL_SIZE / pattern_size * pattern_size);
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  CUstream handle = ((GpuCudaStream *) stream)->stream;
   const char *function = "cuStreamSynchronize";
   GError *failure = NULL;
   GpuCudaStaging *staging;
@@ -527,12 +574,13 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
   for (gsize done = 0; done < piece; done += pattern_size)
     memcpy (staging->data + done, pattern, pattern_size);
 
-  code = _gpu_cuda_finish_for_host (stream, destination, NULL);
+  /* The block has other contents when a graph runs. */
+  code = _gpu_cuda_is_capturing (handle) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                         : _gpu_cuda_finish_for_host (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = copy_pieces (((GpuCudaStream *) stream)->stream,
-                        ((GpuCudaBuffer *) destination)->address + offset, size, staging, piece,
-                        &function);
+    code = copy_pieces (handle, ((GpuCudaBuffer *) destination)->address + offset, size, staging,
+                        piece, &function);
 
   give (context, staging);
 
