@@ -827,6 +827,7 @@ mode_kept (TestFixture *fixture)
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GError) error = NULL;
+  guint64 n_exchanges;
 
   if (!test_can_capture (fixture))
     return;
@@ -838,10 +839,12 @@ mode_kept (TestFixture *fixture)
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
   g_assert_nonnull (test_get_cuda_stream (stream));
+  n_exchanges = count ("cuThreadExchangeStreamCaptureMode");
   g_assert_true (set_fail ("cuThreadExchangeStreamCaptureMode:1"));
   g_assert_true (gpu_stream_is_idle (stream, &error));
   g_assert_no_error (error);
   set_fail ("");
+  g_assert_cmpuint (count ("cuThreadExchangeStreamCaptureMode"), ==, n_exchanges + 1);
   g_assert_cmpuint (exchange (&mode), ==, 0);
   g_assert_cmpuint (mode, ==, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }

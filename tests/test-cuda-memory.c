@@ -489,8 +489,10 @@ memory_pool_skips_pending_streams (TestFixture *fixture)
 }
 
 static CUresult (CUDAAPI *free_async) (CUdeviceptr address, CUstream stream);
+static CUresult (CUDAAPI *query_stream) (CUstream stream);
 static CUstream borrowed;
 static gint n_borrowed_frees;       /* atomic */
+static gint n_borrowed_queries;     /* atomic */
 
 static CUresult CUDAAPI
 count_borrowed_frees (CUdeviceptr address, CUstream stream)
@@ -500,8 +502,27 @@ count_borrowed_frees (CUdeviceptr address, CUstream stream)
   return free_async (address, stream);
 }
 
+static CUresult CUDAAPI
+count_borrowed_queries (CUstream stream)
+{
+  if (stream == borrowed)
+    g_atomic_int_inc (&n_borrowed_queries);
+  return query_stream (stream);
+}
+
+static void
+trim_pools (TestFixture *fixture)
+{
+  query_stream = _gpu_cuda.cuStreamQuery;
+  _gpu_cuda.cuStreamQuery = count_borrowed_queries;
+  _gpu_cuda_trim_pools ((GpuCudaContext *) _gpu_context_get_native (fixture->context),
+                        CUDA_ERROR_OUT_OF_MEMORY);
+  _gpu_cuda.cuStreamQuery = query_stream;
+}
+
 /* Once the last reference to a borrowed stream is dropped, the program may destroy the stream. So
- * memory that was allocated in its order is freed on another stream, after the work. */
+ * memory that was allocated in its order is freed on another stream, after the work. When memory
+ * runs out, the library no longer queries the borrowed stream. */
 static void
 memory_outlives_borrowed_stream (TestFixture *fixture)
 {
@@ -515,6 +536,8 @@ memory_outlives_borrowed_stream (TestFixture *fixture)
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
       || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED) || !test_can_hold (fixture))
     return;
+  g_atomic_int_set (&n_borrowed_frees, 0);
+  g_atomic_int_set (&n_borrowed_queries, 0);
   owner = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
   borrowed = (CUstream) (gsize) gpu_stream_get_native_handle (owner);
   stream = gpu_stream_new_wrapped (fixture->context, (guint64) (gsize) borrowed,
@@ -523,9 +546,14 @@ memory_outlives_borrowed_stream (TestFixture *fixture)
   size = gpu_context_get_allocated_size (fixture->context);
   buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
   g_assert_no_error (error);
+  g_object_unref (gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, NULL));
+  trim_pools (fixture);
+  g_assert_cmpint (g_atomic_int_get (&n_borrowed_queries), ==, 1);
   hold = test_hold (owner);
   fill (stream, buffer, 3);
   g_clear_object (&stream);
+  trim_pools (fixture);
+  g_assert_cmpint (g_atomic_int_get (&n_borrowed_queries), ==, 1);
   free_async = _gpu_cuda.cuMemFreeAsync;
   _gpu_cuda.cuMemFreeAsync = count_borrowed_frees;
   g_clear_object (&buffer);

@@ -93,6 +93,9 @@ typedef struct
   /* any thread; not NULL if get_state() is not NULL. Sets the rule by which the driver refuses
    * calls of this thread while any stream is capturing. Returns the previous rule. */
   guint             (*set_capture_rule) (guint              rule);
+  /* any thread; nullable. Called when the use of a borrowed stream has ended: the program may then
+   * destroy the driver's stream, so no op but free() may use its handle. */
+  void              (*end_use)    (GpuNativeStream         *stream);
 } GpuStreamOps;
 
 /* The rule that refuses no call. */

@@ -162,12 +162,18 @@ stream_wrap (GpuNativeContext  *context,
 }
 
 static void
+stream_end_use (GpuNativeStream *native)
+{
+  _gpu_cuda_pool_remove_stream ((GpuCudaStream *) native);
+}
+
+static void
 stream_free (GpuNativeStream *native)
 {
   GpuCudaStream *stream = (GpuCudaStream *) native;
   gboolean entered;
 
-  _gpu_cuda_pool_remove_stream (stream);
+  stream_end_use (native);
 
   if ((stream->mode == GPU_WRAP_MODE_ADOPT || stream->last != NULL)
       && _gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, NULL))
@@ -528,5 +534,6 @@ const GpuStreamOps _gpu_cuda_stream_ops =
   .finish              = stream_finish,
   .get_state           = stream_get_state,
   .retain_in_capture   = stream_retain_in_capture,
-  .set_capture_rule    = stream_set_capture_rule
+  .set_capture_rule    = stream_set_capture_rule,
+  .end_use             = stream_end_use
 };

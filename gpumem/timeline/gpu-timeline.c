@@ -863,6 +863,9 @@ end_use_locked (GpuTimeline  *timeline,
     retire_drained_locked (timeline, *failure, retired);
 
   timeline->is_ended = timeline->is_borrowed;
+  if (timeline->is_ended && timeline->stream != NULL
+      && timeline->context->backend->stream->end_use != NULL)
+    timeline->context->backend->stream->end_use (timeline->stream);
 }
 
 static void

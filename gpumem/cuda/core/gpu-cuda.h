@@ -423,7 +423,7 @@ gboolean    _gpu_cuda_trim_pools   (GpuCudaContext   *context,
 /* Called when the context is freed. If @can_free is TRUE, the caller has entered the context. */
 void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
                                     gboolean          can_free);
-/* Called before @stream is freed. */
+/* Called before @stream is freed, and when the use of a borrowed stream has ended. */
 void        _gpu_cuda_pool_remove_stream (GpuCudaStream *stream);
 /* Returns a bitmap of the handle types with which pool memory can be exported. */
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);

@@ -236,7 +236,8 @@ _gpu_cuda_pool_remove_stream (GpuCudaStream *stream)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
 
-  if (!g_atomic_int_get (&stream->frees) || g_atomic_int_get (&_gpu_forked))
+  if (g_atomic_int_get (&_gpu_forked)
+      || !g_atomic_int_compare_and_exchange (&stream->frees, TRUE, FALSE))
     return;
 
   g_mutex_lock (&context->freeing_lock);
