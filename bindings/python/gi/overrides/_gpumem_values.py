@@ -27,7 +27,9 @@ def to_numbers(value, most, what):
             raise TypeError
         result = tuple(to_index(number, what) for number in ((value,) if single else value))
     except TypeError:
-        raise TypeError(f"{what} must be 1 to {most} whole numbers, not {show(value)}") from None
+        # The repr of an array has the elements
+        shown = show(value) if is_array_like(value) else repr(value)
+        raise TypeError(f"{what} must be 1 to {most} whole numbers, not {shown}") from None
     if not 1 <= len(result) <= most:
         raise ValueError(f"{what} must have 1 to {most} numbers, not {len(result)}: "
                          f"{reprlib.repr(result)}")
