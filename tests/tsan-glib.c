@@ -363,13 +363,21 @@ slice_free (gsize    size G_GNUC_UNUSED,
 
 /* --- reference counts -------------------------------------------------------- */
 
-/* The layout of GBytes in all GLib versions so far. */
+/* The layouts of GBytes, and of the first members of GPtrArray, in all GLib versions so far. */
 typedef struct
 {
   gconstpointer   data;
   gsize           size;
   gatomicrefcount refs;
 } Bytes;
+
+typedef struct
+{
+  gpointer       *pdata;
+  guint           len;
+  guint           n_allocated;
+  gatomicrefcount refs;
+} PtrArray;
 
 gboolean
 g_atomic_ref_count_dec (gatomicrefcount *refs)
@@ -405,6 +413,13 @@ g_bytes_unref (GBytes *bytes)
 {
   if (bytes != NULL && !drop_one_of_many ((guint *) &((Bytes *) bytes)->refs))
     REAL (g_bytes_unref) (bytes);
+}
+
+void
+g_ptr_array_unref (GPtrArray *array)
+{
+  if (!drop_one_of_many ((guint *) &((PtrArray *) array)->refs))
+    REAL (g_ptr_array_unref) (array);
 }
 
 /* Objects with toggle references, which bindings use, are left to GLib. */
