@@ -16,8 +16,9 @@ GpuTransfer *_gpu_timeline_stage         (GpuTimeline            *timeline,
                                           GpuMemory              *memory,
                                           const GpuTransferCopy  *copy,
                                           gboolean                blocking);
-/* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the driver captures the work of the stream: threads
- * that wait for the stream would wait for ever, and copies through the host happen once only. */
+/* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the stream is being captured, for operations that a
+ * graph cannot contain: the host would wait for the graph, threads of the library take part, or the
+ * library frees memory that the graph would read again. */
 gboolean     _gpu_timeline_check_capture (GpuTimeline            *timeline,
                                           const char             *function,
                                           GError                **error);
