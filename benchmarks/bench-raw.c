@@ -50,7 +50,7 @@ enter (GpuStream *stream)
 {
   guint64 context = gpu_context_get_native_handle (gpu_stream_get_context (stream));
 
-  check (_gpu_cuda.cuCtxSetCurrent ((CUcontext) (guintptr) context), "cuCtxSetCurrent");
+  check (_gpu_cuda_raw.cuCtxSetCurrent ((CUcontext) (guintptr) context), "cuCtxSetCurrent");
 
   return (CUstream) (guintptr) gpu_stream_get_native_handle (stream);
 }
@@ -67,8 +67,8 @@ bench_raw_write (GpuStream *stream,
     {
       CUstream raw = enter (stream);
 
-      check (_gpu_cuda.cuMemcpyHtoDAsync (gpu_memory_get_device_address (GPU_MEMORY (buffer)), data,
-                                          size, raw), "cuMemcpyHtoDAsync");
+      check (_gpu_cuda_raw.cuMemcpyHtoDAsync (gpu_memory_get_device_address (GPU_MEMORY (buffer)),
+                                              data, size, raw), "cuMemcpyHtoDAsync");
       return;
     }
 #endif
@@ -90,8 +90,9 @@ bench_raw_read (GpuStream *stream,
     {
       CUstream raw = enter (stream);
 
-      check (_gpu_cuda.cuMemcpyDtoHAsync (data, gpu_memory_get_device_address (GPU_MEMORY (buffer)),
-                                          size, raw), "cuMemcpyDtoHAsync");
+      check (_gpu_cuda_raw.cuMemcpyDtoHAsync (data,
+                                              gpu_memory_get_device_address (GPU_MEMORY (buffer)),
+                                              size, raw), "cuMemcpyDtoHAsync");
       return;
     }
 #endif
@@ -108,7 +109,7 @@ bench_raw_finish (GpuStream *stream)
 #ifdef HAVE_CUDA
   if (is_cuda (stream))
     {
-      check (_gpu_cuda.cuStreamSynchronize (enter (stream)), "cuStreamSynchronize");
+      check (_gpu_cuda_raw.cuStreamSynchronize (enter (stream)), "cuStreamSynchronize");
       return;
     }
 #endif

@@ -73,25 +73,25 @@ run_round (const Bench *bench,
   double begin = get_microseconds ();
 
   for (guint i = 0; i < n; i++)
-    check (_gpu_cuda.cuMemCreate (&chunks[i], size, &bench->properties, 0), "cuMemCreate");
+    check (_gpu_cuda_raw.cuMemCreate (&chunks[i], size, &bench->properties, 0), "cuMemCreate");
   times[CREATE] = get_microseconds () - begin;
 
   begin = get_microseconds ();
   for (guint i = 0; i < n; i++)
-    check (_gpu_cuda.cuMemMap (address + i * size, size, 0, chunks[i], 0), "cuMemMap");
+    check (_gpu_cuda_raw.cuMemMap (address + i * size, size, 0, chunks[i], 0), "cuMemMap");
   times[MAP] = get_microseconds () - begin;
 
   begin = get_microseconds ();
-  check (_gpu_cuda.cuMemSetAccess (address, n * size, &bench->access, 1), "cuMemSetAccess");
+  check (_gpu_cuda_raw.cuMemSetAccess (address, n * size, &bench->access, 1), "cuMemSetAccess");
   times[ACCESS] = get_microseconds () - begin;
 
   begin = get_microseconds ();
-  check (_gpu_cuda.cuMemUnmap (address, n * size), "cuMemUnmap");
+  check (_gpu_cuda_raw.cuMemUnmap (address, n * size), "cuMemUnmap");
   times[UNMAP] = get_microseconds () - begin;
 
   begin = get_microseconds ();
   for (guint i = 0; i < n; i++)
-    check (_gpu_cuda.cuMemRelease (chunks[i]), "cuMemRelease");
+    check (_gpu_cuda_raw.cuMemRelease (chunks[i]), "cuMemRelease");
   times[RELEASE] = get_microseconds () - begin;
 }
 
@@ -133,7 +133,7 @@ bench_chunks (Bench *bench,
   if (n * size > bench->most)
     return;
 
-  check (_gpu_cuda.cuMemAddressReserve (&address, n * size, 0, 0, 0), "cuMemAddressReserve");
+  check (_gpu_cuda_raw.cuMemAddressReserve (&address, n * size, 0, 0, 0), "cuMemAddressReserve");
   run_round (bench, address, size, n, times);
   for (guint i = 0; i < N_ROUNDS; i++)
     {
@@ -141,7 +141,7 @@ bench_chunks (Bench *bench,
       for (guint step = 0; step < N_STEPS; step++)
         rounds[step][i] = times[step];
     }
-  check (_gpu_cuda.cuMemAddressFree (address, n * size), "cuMemAddressFree");
+  check (_gpu_cuda_raw.cuMemAddressFree (address, n * size), "cuMemAddressFree");
 
   print_line (bench, size, n, rounds);
 }
@@ -152,9 +152,10 @@ bench_init (Bench      *bench,
 {
   CUdevice device = 0;
 
-  check (_gpu_cuda.cuCtxSetCurrent ((CUcontext) (guintptr)
-                                    gpu_context_get_native_handle (context)), "cuCtxSetCurrent");
-  check (_gpu_cuda.cuCtxGetDevice (&device), "cuCtxGetDevice");
+  check (_gpu_cuda_raw.cuCtxSetCurrent ((CUcontext) (guintptr)
+                                        gpu_context_get_native_handle (context)),
+         "cuCtxSetCurrent");
+  check (_gpu_cuda_raw.cuCtxGetDevice (&device), "cuCtxGetDevice");
   bench->properties = (CUmemAllocationProp) {
     .type = CU_MEM_ALLOCATION_TYPE_PINNED,
     .location = { CU_MEM_LOCATION_TYPE_DEVICE, device }
@@ -163,8 +164,8 @@ bench_init (Bench      *bench,
     .location = { CU_MEM_LOCATION_TYPE_DEVICE, device },
     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE
   };
-  check (_gpu_cuda.cuMemGetAllocationGranularity (&bench->granularity, &bench->properties,
-                                                  CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+  check (_gpu_cuda_raw.cuMemGetAllocationGranularity (&bench->granularity, &bench->properties,
+                                                      CU_MEM_ALLOC_GRANULARITY_MINIMUM),
          "cuMemGetAllocationGranularity");
 }
 

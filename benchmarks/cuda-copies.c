@@ -54,9 +54,9 @@ ours_whole (const Bench *bench)
 static gsize
 raw_whole (const Bench *bench)
 {
-  check (_gpu_cuda.cuMemcpyAsync (gpu_memory_get_device_address (bench->to),
-                                  gpu_memory_get_device_address (bench->from), bench->size,
-                                  bench->raw_stream), "cuMemcpyAsync");
+  check (_gpu_cuda_raw.cuMemcpyAsync (gpu_memory_get_device_address (bench->to),
+                                      gpu_memory_get_device_address (bench->from), bench->size,
+                                      bench->raw_stream), "cuMemcpyAsync");
 
   return bench->size;
 }
@@ -89,7 +89,7 @@ raw_rows (const Bench *bench)
     .Height = bench->size / TO_ROW
   };
 
-  check (_gpu_cuda.cuMemcpy2DAsync (&copy, bench->raw_stream), "cuMemcpy2DAsync");
+  check (_gpu_cuda_raw.cuMemcpy2DAsync (&copy, bench->raw_stream), "cuMemcpy2DAsync");
 
   return copy.WidthInBytes * copy.Height;
 }
@@ -98,7 +98,7 @@ static void
 settle (const Bench *bench)
 {
   g_assert_true (gpu_stream_synchronize (bench->stream, NULL, NULL));
-  check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
+  check (_gpu_cuda_raw.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
 }
 
 /* Returns GB/s. */
@@ -191,17 +191,17 @@ bench_init (Bench     *bench,
   g_assert_no_error (error);
   bench->stream = gpu_stream_new (bench->context, GPU_STREAM_FLAGS_NON_BLOCKING, &error);
   g_assert_no_error (error);
-  check (_gpu_cuda.cuCtxSetCurrent ((CUcontext) (guintptr)
-                                    gpu_context_get_native_handle (bench->context)),
+  check (_gpu_cuda_raw.cuCtxSetCurrent ((CUcontext) (guintptr)
+                                        gpu_context_get_native_handle (bench->context)),
          "cuCtxSetCurrent");
-  check (_gpu_cuda.cuStreamCreateWithPriority (&bench->raw_stream, CU_STREAM_NON_BLOCKING, 0),
+  check (_gpu_cuda_raw.cuStreamCreateWithPriority (&bench->raw_stream, CU_STREAM_NON_BLOCKING, 0),
          "cuStreamCreateWithPriority");
 }
 
 static void
 bench_clear (Bench *bench)
 {
-  check (_gpu_cuda.cuStreamDestroy (bench->raw_stream), "cuStreamDestroy");
+  check (_gpu_cuda_raw.cuStreamDestroy (bench->raw_stream), "cuStreamDestroy");
   g_object_unref (bench->stream);
   g_object_unref (bench->context);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Measures the overhead of the library over calls of the CUDA driver. The raw calls use the
- * library's table of driver functions, on a separate stream of the same context. The context stays
- * current.
+ * Measures the overhead of the library over calls of the CUDA driver. The raw calls use a separate
+ * stream of the same context. The context stays current.
  */
 #include "config.h"
 
@@ -59,7 +58,7 @@ raw_copy (gpointer data)
 {
   Bench *bench = data;
 
-  check (_gpu_cuda.cuMemcpyDtoDAsync (bench->raw_b, bench->raw_a, SIZE, bench->raw_stream),
+  check (_gpu_cuda_raw.cuMemcpyDtoDAsync (bench->raw_b, bench->raw_a, SIZE, bench->raw_stream),
          "cuMemcpyDtoDAsync");
 }
 
@@ -77,7 +76,7 @@ raw_fill (gpointer data)
 {
   Bench *bench = data;
 
-  check (_gpu_cuda.cuMemsetD32Async (bench->raw_a, 0x04030201, 1, bench->raw_stream),
+  check (_gpu_cuda_raw.cuMemsetD32Async (bench->raw_a, 0x04030201, 1, bench->raw_stream),
          "cuMemsetD32Async");
 }
 
@@ -95,9 +94,9 @@ raw_write (gpointer data)
 {
   Bench *bench = data;
 
-  check (_gpu_cuda.cuMemcpyHtoDAsync (bench->raw_a, bench->data, SIZE, bench->raw_stream),
+  check (_gpu_cuda_raw.cuMemcpyHtoDAsync (bench->raw_a, bench->data, SIZE, bench->raw_stream),
          "cuMemcpyHtoDAsync");
-  check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
+  check (_gpu_cuda_raw.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
 }
 
 static void
@@ -121,8 +120,8 @@ raw_empty (gpointer data)
 {
   Bench *bench = data;
 
-  check (_gpu_cuda.cuLaunchKernel (bench->raw_empty, 1, 1, 1, 1, 1, 1, 0, bench->raw_stream, NULL,
-                                   NULL), "cuLaunchKernel");
+  check (_gpu_cuda_raw.cuLaunchKernel (bench->raw_empty, 1, 1, 1, 1, 1, 1, 0, bench->raw_stream,
+                                       NULL, NULL), "cuLaunchKernel");
 }
 
 static void
@@ -142,8 +141,8 @@ raw_three (gpointer data)
   int n = 3;
   void *arguments[] = { &bench->raw_a, &factor, &n };
 
-  check (_gpu_cuda.cuLaunchKernel (bench->raw_three, 1, 1, 1, 1, 1, 1, 0, bench->raw_stream,
-                                   arguments, NULL), "cuLaunchKernel");
+  check (_gpu_cuda_raw.cuLaunchKernel (bench->raw_three, 1, 1, 1, 1, 1, 1, 0, bench->raw_stream,
+                                       arguments, NULL), "cuLaunchKernel");
 }
 
 static void
@@ -161,7 +160,7 @@ raw_synchronize (gpointer data)
   Bench *bench = data;
 
   raw_copy (data);
-  check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
+  check (_gpu_cuda_raw.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
 }
 
 static void
@@ -170,7 +169,7 @@ settle (gpointer data)
   Bench *bench = data;
 
   g_assert_true (gpu_stream_synchronize (bench->stream, NULL, NULL));
-  check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
+  check (_gpu_cuda_raw.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
 }
 
 static GpuMemory *
@@ -215,10 +214,10 @@ bench_init (Bench     *bench,
   bench->b = new_memory (bench);
   bench->raw_a = gpu_memory_get_device_address (bench->a);
   bench->raw_b = gpu_memory_get_device_address (bench->b);
-  check (_gpu_cuda.cuCtxSetCurrent ((CUcontext) (guintptr)
-                                    gpu_context_get_native_handle (bench->context)),
+  check (_gpu_cuda_raw.cuCtxSetCurrent ((CUcontext) (guintptr)
+                                        gpu_context_get_native_handle (bench->context)),
          "cuCtxSetCurrent");
-  check (_gpu_cuda.cuStreamCreateWithPriority (&bench->raw_stream, CU_STREAM_NON_BLOCKING, 0),
+  check (_gpu_cuda_raw.cuStreamCreateWithPriority (&bench->raw_stream, CU_STREAM_NON_BLOCKING, 0),
          "cuStreamCreateWithPriority");
 
   program = gpu_program_new_from_source (bench->context, source, NULL, &error);
@@ -242,7 +241,7 @@ static void
 bench_clear (Bench *bench)
 {
   settle (bench);
-  check (_gpu_cuda.cuStreamDestroy (bench->raw_stream), "cuStreamDestroy");
+  check (_gpu_cuda_raw.cuStreamDestroy (bench->raw_stream), "cuStreamDestroy");
   g_clear_pointer (&bench->launch, gpu_launch_unref);
   g_clear_object (&bench->empty);
   g_clear_object (&bench->three);

@@ -9,6 +9,7 @@
 #ifdef HAVE_CUDA
 #include "test-capture-util.h"
 #endif
+#include "test-image-util.h"
 #include "test-pool-util.h"
 
 #ifdef HAVE_CUDA
@@ -849,6 +850,117 @@ mode_kept (TestFixture *fixture)
   g_assert_cmpuint (mode, ==, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
+/* --- calls that the driver refuses ------------------------------------------------------------ */
+
+/* Memory of expandable pools is unmapped, which the stand-in refuses during captures. */
+static void
+use_pool (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = test_pool (fixture, GPU_MEMORY_POOL_SEGMENTS);
+  g_autoptr (GpuBuffer) first = test_pool_take (pool, SIZE, NULL);
+  g_autoptr (GpuBuffer) second = test_pool_take (pool, SIZE, fixture->stream);
+
+  g_clear_object (&first);
+  g_clear_object (&second);
+  test_synchronize (fixture->stream);
+  gpu_memory_pool_trim (pool, 0);
+}
+
+static void
+use_memory (TestFixture *fixture, GpuMemory *memory)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GError) error = NULL;
+  guint8 *data = g_malloc (SIZE);
+
+  test_assert_ok (gpu_stream_write (fixture->stream, memory, 0, bytes, &error), error);
+  test_assert_ok (gpu_stream_read (fixture->stream, memory, 0, data, SIZE, &error), error);
+  test_synchronize (fixture->stream);
+  g_assert_cmpmem (data, SIZE, g_bytes_get_data (bytes, NULL), SIZE);
+  g_free (data);
+}
+
+/* Creates memory, uses and frees it. */
+static void
+use_memories (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) ordered = NULL;
+  g_autoptr (GpuHostMemory) locked = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GError) error = NULL;
+
+  ordered = gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  locked = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, SIZE, 0, &error);
+  g_assert_no_error (error);
+  use_memory (fixture, GPU_MEMORY (buffer));
+  use_memory (fixture, GPU_MEMORY (ordered));
+  use_memory (fixture, GPU_MEMORY (locked));
+  use_memory (fixture, GPU_MEMORY (svm));
+}
+
+static void
+use_image (TestFixture *fixture)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuImage) image = test_image_from (fixture, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+                                                (GpuExtent) { SIZE / 4 / 64, 64, 1 }, bytes);
+
+  test_assert_texels (image, bytes);
+}
+
+/* Compiles and loads a program, and unloads it. */
+static void
+use_program (TestFixture *fixture)
+{
+  static const char source[] = "__kernel void one (__global int *a) { a[0] = 1; }\n";
+  g_autoptr (GpuKernel) kernel = test_kernel (fixture, source, "one");
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, sizeof (gint32));
+  g_autoptr (GError) error = NULL;
+  const GpuExtent one = { 1, 1, 1 };
+  gint32 number = 0;
+
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &one, &one, &error, buffer), error);
+  test_assert_ok (gpu_stream_read (fixture->stream, GPU_MEMORY (buffer), 0, &number, sizeof number,
+                                   &error), error);
+  test_synchronize (fixture->stream);
+  g_assert_cmpint (number, ==, 1);
+}
+
+/* The driver refuses some calls of every thread while it captures in the global mode, and
+ * invalidates the capture. The library makes them in the relaxed mode. */
+static void
+other_work (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) captured = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+  const guint8 value = 5;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer (fixture, SIZE);
+  handle = begin (captured);
+  test_assert_ok (gpu_stream_fill (captured, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                  error);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  use_memories (fixture);
+  use_image (fixture);
+  use_program (fixture);
+  use_pool (fixture);
+  g_clear_object (&other);
+  g_assert_true (test_is_capturing (handle));
+  end (handle);
+}
+
 /* --- the cost --------------------------------------------------------------------------------- */
 
 /* Once the program has a handle, a wait asks the driver once. */
@@ -944,6 +1056,7 @@ main (int argc, char **argv)
   test_add ("spill-refused", spill_refused);
   test_add ("released", released);
   test_add ("released-in-order", released_in_order);
+  test_add ("other-work", other_work);
   test_add ("mode-kept", mode_kept);
   test_add ("asked-once", asked_once);
   test_add ("without-handles", without_handles);

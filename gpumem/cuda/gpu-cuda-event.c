@@ -46,15 +46,12 @@ event_query (GpuNativeEvent  *native,
              GError         **error)
 {
   GpuCudaEvent *event = (GpuCudaEvent *) native;
-  CUstreamCaptureMode mode;
   gboolean entered;
   CUresult code;
 
   if (!_gpu_cuda_enter_again (event->context, &entered, error))
     return GPU_EVENT_STATUS_FAILED;
 
-  /* A query by any thread must not invalidate a capture of the program. */
-  mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   code = _gpu_cuda.cuEventQuery (event->event);
 
   /* Callers may free the memory of work that they know to have failed. Therefore wait until that
@@ -62,7 +59,6 @@ event_query (GpuNativeEvent  *native,
   if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
     _gpu_cuda.cuEventSynchronize (event->event);
 
-  _gpu_cuda_set_capture_mode (mode);
   _gpu_cuda_leave (entered);
 
   if (code == CUDA_ERROR_NOT_READY)
@@ -91,11 +87,8 @@ event_wait (GpuNativeEvent  *native,
   /* Also wait after a failed query, because the caller may then free memory that the work uses. */
   if (code != CUDA_SUCCESS)
     {
-      CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
-
       function = "cuEventSynchronize";
       code = _gpu_cuda.cuEventSynchronize (event->event);
-      _gpu_cuda_set_capture_mode (mode);
     }
 
   _gpu_cuda_leave (entered);

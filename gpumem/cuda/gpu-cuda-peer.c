@@ -356,17 +356,13 @@ _gpu_cuda_disable_peer (GpuNativeContext  *native,
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
-/* Enables the access of @context to @peer for copies. A capture of the program must not forbid
- * this, because the call has no effect on captured work. */
+/* Enables the access of @context to @peer for copies. */
 static PairFlags
 decide_locked (GpuCudaContext *context,
                GpuCudaContext *peer)
 {
-  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   g_autoptr (GError) error = NULL;
   CUresult code = change_access_locked (context, peer, TRUE, PAIR_OPEN, &error);
-
-  _gpu_cuda_set_capture_mode (mode);
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "access of %s to memory of %s for copies: %s",
                     context->base.devices[0]->id, peer->base.devices[0]->id,

@@ -3,6 +3,8 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
+#define KEEP_RULE G_MAXUINT
+
 /* Takes ownership of @handle if @mode is GPU_WRAP_MODE_ADOPT. */
 static GpuNativeStream *
 new_stream (GpuNativeContext *context,
@@ -200,21 +202,17 @@ stream_query (GpuNativeStream  *native,
 {
   GpuCudaStream *stream = (GpuCudaStream *) native;
   CUresult code = CUDA_SUCCESS;
-  CUstreamCaptureMode mode;
   gboolean entered;
 
   if (!_gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, error))
     return GPU_EVENT_STATUS_FAILED;
 
-  /* A query by any thread must not invalidate a capture of the program. */
-  mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   if (stream->last != NULL)
     code = _gpu_cuda.cuEventQuery (stream->last);
 
   if (code == CUDA_SUCCESS)
     code = _gpu_cuda.cuStreamQuery (stream->stream);
 
-  _gpu_cuda_set_capture_mode (mode);
   _gpu_cuda_leave (entered);
 
   if (code == CUDA_ERROR_NOT_READY)
@@ -356,16 +354,12 @@ finish_entered (GpuCudaContext  *context,
                 GError         **error)
 {
   CUresult code = _gpu_cuda_poll (context, stream->last, stream->stream, G_MAXINT64);
-  CUstreamCaptureMode mode;
   const char *function;
 
   if (code == CUDA_SUCCESS)
     return TRUE;
 
-  /* A wait by any thread must not invalidate a capture of the program. */
-  mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   code = block (context, stream, code, &function);
-  _gpu_cuda_set_capture_mode (mode);
 
   return _gpu_cuda_check (code, function, error);
 }
@@ -510,10 +504,19 @@ stream_retain_in_capture (GpuNativeStream  *native,
   return success;
 }
 
+/* If the driver fails, nothing changes, and the function returns KEEP_RULE, which sets no rule: the
+ * caller must not set the thread of the program to the rule that it requested. The error is not
+ * reported: the driver fails this call only if its other calls fail, too. */
 static guint
 stream_set_capture_rule (guint rule)
 {
-  return _gpu_cuda_set_capture_mode (rule);
+  CUstreamCaptureMode mode = (CUstreamCaptureMode) rule;
+
+  if (rule == KEEP_RULE || !_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
+      || _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode) != CUDA_SUCCESS)
+    return KEEP_RULE;
+
+  return mode;
 }
 
 const GpuStreamOps _gpu_cuda_stream_ops =

@@ -269,16 +269,12 @@ create_chunk (gpointer   owner,
               GError   **error)
 {
   GpuPoolCore *core = owner;
-  guint rule = _gpu_pool_relax_captures (core->context);
   gboolean shareable = (core->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0;
-  gpointer chunk = is_host (core)
-                   ? _gpu_virtual_create_host_chunk (core->context, size, error)
-                   : _gpu_virtual_create_chunk (core->context, size,
-                                                shareable ? core->range : NULL, error);
 
-  _gpu_pool_restore_captures (core->context, rule);
+  if (is_host (core))
+    return _gpu_virtual_create_host_chunk (core->context, size, error);
 
-  return chunk;
+  return _gpu_virtual_create_chunk (core->context, size, shareable ? core->range : NULL, error);
 }
 
 static void
@@ -286,11 +282,7 @@ destroy_chunk (gpointer owner,
                gpointer chunk,
                gsize    size G_GNUC_UNUSED)
 {
-  GpuNativeContext *context = ((GpuPoolCore *) owner)->context;
-  guint rule = _gpu_pool_relax_captures (context);
-
-  _gpu_virtual_destroy_chunk (context, chunk);
-  _gpu_pool_restore_captures (context, rule);
+  _gpu_virtual_destroy_chunk (((GpuPoolCore *) owner)->context, chunk);
 }
 
 static guint64
@@ -309,13 +301,10 @@ map_chunks (gpointer         owner,
 {
   GpuPoolCore *core = owner;
   GpuNativeChunk *const *natives = (GpuNativeChunk *const *) chunks;
-  guint rule = _gpu_pool_relax_captures (core->context);
   gboolean is_mapped = core->context->backend->virtual_memory->map (core->context, core->range,
                                                                     offset, natives, n_chunks,
                                                                     error);
   gsize size = 0;
-
-  _gpu_pool_restore_captures (core->context, rule);
 
   if (!is_mapped)
     return FALSE;
@@ -335,15 +324,12 @@ unmap_chunks (gpointer owner,
               gsize    size)
 {
   GpuPoolCore *core = owner;
-  guint rule;
 
   if (gpu_pool_core_records (core))
     _gpu_pool_core_record (core, GPU_POOL_CHUNK_UNMAP, get_range_address (core) + offset, size,
                            NULL);
 
-  rule = _gpu_pool_relax_captures (core->context);
   core->context->backend->virtual_memory->unmap (core->context, core->range, offset, size);
-  _gpu_pool_restore_captures (core->context, rule);
 }
 
 static gboolean

@@ -113,11 +113,7 @@ gboolean
 _gpu_pool_synchronize_context (GpuNativeContext *context)
 {
   const GpuContextOps *ops = context->backend->context;
-  guint rule = _gpu_pool_relax_captures (context);
-  gboolean is_idle = ops->synchronize == NULL || ops->synchronize (context, NULL)
-                     || g_atomic_int_get (&context->lost);
 
-  _gpu_pool_restore_captures (context, rule);
-
-  return is_idle;
+  return ops->synchronize == NULL || ops->synchronize (context, NULL)
+         || g_atomic_int_get (&context->lost);
 }

@@ -158,7 +158,8 @@ void          _gpu_pool_watch_set_active_locked (GpuPoolWatch      *watch,
 /* GpuPoolOps.is_frozen(): whether any stream is capturing. @owner is ignored. */
 gboolean      _gpu_pool_is_frozen             (gpointer             owner);
 /* While a stream is capturing, the driver refuses some calls of all threads, and the capture
- * fails. Between these two calls, the driver refuses no call of this thread. */
+ * fails. The library's own calls are safe; allocators of the program may make such calls. Between
+ * these two calls, the driver refuses no call of this thread. */
 guint         _gpu_pool_relax_captures        (GpuNativeContext    *context);
 void          _gpu_pool_restore_captures      (GpuNativeContext    *context,
                                                guint                rule);

@@ -73,17 +73,11 @@ is_reached (gpointer key,
             guint64  seq)
 {
   GpuTimeline *timeline = key;
-  GpuEventStatus status;
-  guint rule;
 
   if (_gpu_timeline_is_complete (timeline, seq) || g_atomic_int_get (&timeline->context->lost))
     return TRUE;
 
-  rule = _gpu_pool_relax_captures (timeline->context);
-  status = _gpu_timeline_query (timeline, seq, NULL);
-  _gpu_pool_restore_captures (timeline->context, rule);
-
-  return status != GPU_EVENT_STATUS_PENDING;
+  return _gpu_timeline_query (timeline, seq, NULL) != GPU_EVENT_STATUS_PENDING;
 }
 
 static gboolean
@@ -130,13 +124,7 @@ static gboolean
 wait (gpointer key,
       guint64  seq)
 {
-  GpuNativeContext *context = ((GpuTimeline *) key)->context;
-  guint rule = _gpu_pool_relax_captures (context);
-  gboolean reached = _gpu_timeline_wait (key, seq, NULL) || is_reached (key, seq);
-
-  _gpu_pool_restore_captures (context, rule);
-
-  return reached;
+  return _gpu_timeline_wait (key, seq, NULL) || is_reached (key, seq);
 }
 
 static gboolean

@@ -179,10 +179,6 @@ job (gpointer data)
   gboolean drained;
   guint64 seq;
 
-  /* A wait of this thread must not invalidate a capture of the program. */
-  if (backend->stream->set_capture_rule != NULL)
-    backend->stream->set_capture_rule (GPU_CAPTURE_RULE_NONE);
-
   while (job_begin (timeline, &seq, &fence, &drained, &failure))
     {
       if (fence != NULL)

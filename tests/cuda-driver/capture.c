@@ -28,13 +28,19 @@ static guint64 last_capture;
 static GPtrArray *members;          /* nullable; of Stream: those that take part in captures */
 static __thread CUstreamCaptureMode mode_of_thread;
 
-/* The driver refuses these calls, and invalidates the capture. The stand-in reports misuse. */
+/* The driver refuses these calls, and invalidates the capture (seen with driver 580.159 on an
+ * H200). The stand-in reports misuse. */
 static gboolean
 is_unsafe (CallFunction function)
 {
-  static const char *const names[] = { "cuMemAlloc", "cuMemFree", "cuMemCreate", "cuMemMap",
-                                       "cuEventQuery", "cuEventSynchronize", "cuCtxSynchronize",
-                                       "cuStreamQuery", "cuStreamSynchronize" };
+  static const char *const names[] = {
+    "cuArray3DCreate", "cuArrayDestroy", "cuCtxSetLimit", "cuEventQuery", "cuEventSynchronize",
+    "cuMemAdvise", "cuMemAdvise_v2", "cuMemAlloc", "cuMemAllocFromPoolAsync", "cuMemAllocManaged",
+    "cuMemAllocPitch", "cuMemFree", "cuMemFreeAsync", "cuMemFreeHost", "cuMemHostAlloc",
+    "cuMemHostRegister", "cuMemHostUnregister", "cuMemPoolCreate", "cuMemPoolDestroy",
+    "cuMemPoolTrimTo", "cuModuleUnload", "cuStreamAttachMemAsync", "cuStreamQuery",
+    "cuStreamSynchronize", "cuSurfObjectCreate", "cuTexObjectCreate", "cuTexObjectDestroy"
+  };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (strcmp (call_names[function], names[i]) == 0)
@@ -55,6 +61,8 @@ capture_check (CallFunction function)
     return CUDA_SUCCESS;
   if (function == CALL_cuMemUnmap)
     return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "memory is unmapped during a capture");
+  if (function == CALL_cuCtxSynchronize)
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the device is awaited in a capture");
   if (n_global > 0 && mode_of_thread != CU_STREAM_CAPTURE_MODE_RELAXED && is_unsafe (function))
     return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the call invalidates a capture");
   return CUDA_SUCCESS;

@@ -3,7 +3,7 @@
  * Makes chosen calls fail:
  *
  *   17                   the 17th call, with a plausible code; the count excludes calls that never
- *                        fail, that make a context current or that poll
+ *                        fail, that make a context current, that set the capture mode or that poll
  *   cuMem*:2             the second call among all functions with such a name
  *   cuMemAlloc:2:46      the second call of cuMemAlloc(), with code 46
  *   cuMemAlloc:2:46:3    three calls, from the second on; with 0 instead of 3, all calls from the
@@ -53,7 +53,7 @@ can_fail (CallFunction function)
 {
   static const char *const never[] = { "cuGetError*", "cuGetProcAddress", "cuDriverGetVersion",
                                        "cuCtx*Current", "cuEventQuery", "cuStreamQuery",
-                                       NULL };
+                                       "cuThreadExchange*", NULL };
 
   return !is_any_of (function, never);
 }
@@ -72,7 +72,7 @@ static gboolean
 reaches_device (CallFunction function)
 {
   static const char *const globs[] = { "cuCtx*Current", "cuCtxDestroy", "cuDevice*",
-                                       "cuStreamGet*", NULL };
+                                       "cuStreamGet*", "cuThreadExchange*", NULL };
 
   return !is_any_of (function, globs);
 }

@@ -258,7 +258,6 @@ _gpu_cuda_poll (const GpuCudaContext *context,
 {
   gboolean yield = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
   gint64 end = MIN (deadline, g_get_monotonic_time () + get_poll_time (context));
-  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   CUresult code;
 
   while ((code = event != NULL ? _gpu_cuda.cuEventQuery (event)
@@ -268,8 +267,6 @@ _gpu_cuda_poll (const GpuCudaContext *context,
       if (yield)
         g_thread_yield ();
     }
-
-  _gpu_cuda_set_capture_mode (mode);
 
   return code;
 }

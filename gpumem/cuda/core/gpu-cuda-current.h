@@ -64,21 +64,4 @@ _gpu_cuda_is_capturing (CUstream stream)
          && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-#define GPU_CUDA_CAPTURE_MODE_KEEP ((CUstreamCaptureMode) -1)
-
-/* Sets the mode by which the driver refuses calls of this thread while any stream is capturing.
- * Returns the previous mode. If the driver fails, nothing changes, and the function returns
- * GPU_CUDA_CAPTURE_MODE_KEEP, which sets no mode: the caller must not set the thread of the program
- * to the mode that it requested. The error is not reported: the driver fails this call only if its
- * other calls fail, too. */
-static inline CUstreamCaptureMode
-_gpu_cuda_set_capture_mode (CUstreamCaptureMode mode)
-{
-  if (mode == GPU_CUDA_CAPTURE_MODE_KEEP || !_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
-      || _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode) != CUDA_SUCCESS)
-    return GPU_CUDA_CAPTURE_MODE_KEEP;
-
-  return mode;
-}
-
 G_END_DECLS

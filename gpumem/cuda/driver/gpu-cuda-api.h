@@ -41,13 +41,18 @@ typedef struct
 
 /* No function may be called before _gpu_cuda_load() has returned TRUE. */
 extern GpuCudaApi _gpu_cuda;
+/* The functions of the driver itself, without those of gpu-cuda-relaxed.c. Only for that file and
+ * for benchmarks: a call may invalidate a capture of the program. */
+extern GpuCudaApi _gpu_cuda_raw;
 
 /* Loads the driver and calls cuInit(). Returns FALSE with the reason if the driver is missing or
  * unusable. Not thread-safe: the caller holds the lock of the registry of devices. */
-gboolean _gpu_cuda_load      (GError        **error);
+gboolean _gpu_cuda_load           (GError        **error);
 /* Returns TRUE if the driver has every function of @group. Otherwise, returns FALSE with the
  * reason. */
-gboolean _gpu_cuda_has_group (GpuCudaGroup    group,
-                              GError        **error);
+gboolean _gpu_cuda_has_group      (GpuCudaGroup    group,
+                                   GError        **error);
+/* Replaces the functions of the table that may invalidate captures. For _gpu_cuda_load() only. */
+void     _gpu_cuda_relax_captures (void);
 
 G_END_DECLS

@@ -219,6 +219,7 @@ _gpu_cuda_load (GError **error)
     return FALSE;
 
   find_symbols ();
+  _gpu_cuda_relax_captures ();
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_CORE, error))
     return FALSE;
 

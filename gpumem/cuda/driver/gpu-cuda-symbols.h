@@ -15,10 +15,24 @@
  * Lists a newer variant of a function that is also listed with its older parameters. The newer
  * variant follows the older one. In the function table, the name of the newer variant ends with
  * @revision. By default, this macro expands to GPU_CUDA_SYMBOL().
+ *
+ *   GPU_CUDA_UNSAFE (group, name, version, parameters, arguments)
+ *   GPU_CUDA_UNSAFE_REVISION (group, name, revision, version, parameters, arguments)
+ *
+ * List functions that a driver may refuse while any stream of the process is being captured; the
+ * driver then invalidates the capture (gpu-cuda-relaxed.c). @arguments are the names of the
+ * parameters. By default, these macros expand to the two above.
  */
 #ifndef GPU_CUDA_REVISION
 #define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
   GPU_CUDA_SYMBOL (group, name##revision, version, parameters)
+#endif
+
+#ifndef GPU_CUDA_UNSAFE
+#define GPU_CUDA_UNSAFE(group, name, version, parameters, arguments) \
+  GPU_CUDA_SYMBOL (group, name, version, parameters)
+#define GPU_CUDA_UNSAFE_REVISION(group, name, revision, version, parameters, arguments) \
+  GPU_CUDA_REVISION (group, name, revision, version, parameters)
 #endif
 
 /* The functions that are called most often come first, to share one cache line of the table. */
@@ -52,14 +66,16 @@ GPU_CUDA_SYMBOL (CORE, cuDeviceGetP2PAttribute, 8000,
                  (int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer))
 
 /* Contexts */
-GPU_CUDA_SYMBOL (CORE, cuDevicePrimaryCtxRetain, 7000, (CUcontext *context, CUdevice device))
-GPU_CUDA_SYMBOL (CORE, cuDevicePrimaryCtxRelease, 11000, (CUdevice device))
+GPU_CUDA_UNSAFE (CORE, cuDevicePrimaryCtxRetain, 7000,
+                 (CUcontext *context, CUdevice device), (context, device))
+GPU_CUDA_UNSAFE (CORE, cuDevicePrimaryCtxRelease, 11000, (CUdevice device), (device))
 GPU_CUDA_SYMBOL (CORE, cuDevicePrimaryCtxGetState, 7000,
                  (CUdevice device, unsigned int *flags, int *active))
 GPU_CUDA_SYMBOL (CORE, cuDevicePrimaryCtxSetFlags, 11000, (CUdevice device, unsigned int flags))
-GPU_CUDA_SYMBOL (CORE, cuCtxCreate, 3020,
-                 (CUcontext *context, unsigned int flags, CUdevice device))
-GPU_CUDA_SYMBOL (CORE, cuCtxDestroy, 4000, (CUcontext context))
+GPU_CUDA_UNSAFE (CORE, cuCtxCreate, 3020,
+                 (CUcontext *context, unsigned int flags, CUdevice device),
+                 (context, flags, device))
+GPU_CUDA_UNSAFE (CORE, cuCtxDestroy, 4000, (CUcontext context), (context))
 GPU_CUDA_SYMBOL (CORE, cuCtxPushCurrent, 4000, (CUcontext context))
 GPU_CUDA_SYMBOL (CORE, cuCtxPopCurrent, 4000, (CUcontext *context))
 GPU_CUDA_SYMBOL (CORE, cuCtxSetCurrent, 4000, (CUcontext context))
@@ -67,20 +83,21 @@ GPU_CUDA_SYMBOL (CORE, cuCtxGetDevice, 2000, (CUdevice *device))
 GPU_CUDA_SYMBOL (CORE, cuCtxGetFlags, 7000, (unsigned int *flags))
 GPU_CUDA_SYMBOL (CORE, cuCtxSynchronize, 2000, (void))
 GPU_CUDA_SYMBOL (CORE, cuCtxGetLimit, 3010, (size_t *value, CUlimit limit))
-GPU_CUDA_SYMBOL (CORE, cuCtxSetLimit, 3010, (CUlimit limit, size_t value))
+GPU_CUDA_UNSAFE (CORE, cuCtxSetLimit, 3010, (CUlimit limit, size_t value), (limit, value))
 GPU_CUDA_SYMBOL (CORE, cuCtxGetCacheConfig, 3020, (CUfunc_cache *config))
 GPU_CUDA_SYMBOL (CORE, cuCtxSetCacheConfig, 3020, (CUfunc_cache config))
 GPU_CUDA_SYMBOL (CORE, cuCtxGetApiVersion, 3020, (CUcontext context, unsigned int *version))
 GPU_CUDA_SYMBOL (CORE, cuCtxGetStreamPriorityRange, 5050, (int *least, int *greatest))
-GPU_CUDA_SYMBOL (CORE, cuCtxEnablePeerAccess, 4000, (CUcontext peer, unsigned int flags))
-GPU_CUDA_SYMBOL (CORE, cuCtxDisablePeerAccess, 4000, (CUcontext peer))
+GPU_CUDA_UNSAFE (CORE, cuCtxEnablePeerAccess, 4000,
+                 (CUcontext peer, unsigned int flags), (peer, flags))
+GPU_CUDA_UNSAFE (CORE, cuCtxDisablePeerAccess, 4000, (CUcontext peer), (peer))
 
 /* Streams */
 GPU_CUDA_SYMBOL (CORE, cuStreamCreateWithPriority, 5050,
                  (CUstream *stream, unsigned int flags, int priority))
 GPU_CUDA_SYMBOL (CORE, cuStreamDestroy, 4000, (CUstream stream))
-GPU_CUDA_SYMBOL (CORE, cuStreamSynchronize, 2000, (CUstream stream))
-GPU_CUDA_SYMBOL (CORE, cuStreamQuery, 2000, (CUstream stream))
+GPU_CUDA_UNSAFE (CORE, cuStreamSynchronize, 2000, (CUstream stream), (stream))
+GPU_CUDA_UNSAFE (CORE, cuStreamQuery, 2000, (CUstream stream), (stream))
 GPU_CUDA_SYMBOL (CORE, cuStreamWaitEvent, 3020,
                  (CUstream stream, CUevent event, unsigned int flags))
 GPU_CUDA_SYMBOL (STREAM_WAIT, cuStreamWaitValue32, 11070,
@@ -111,24 +128,26 @@ GPU_CUDA_SYMBOL (CAPTURE, cuGraphRetainUserObject, 11030,
 GPU_CUDA_SYMBOL (CORE, cuEventCreate, 2000, (CUevent *event, unsigned int flags))
 GPU_CUDA_SYMBOL (CORE, cuEventDestroy, 4000, (CUevent event))
 GPU_CUDA_SYMBOL (CORE, cuEventRecord, 2000, (CUevent event, CUstream stream))
-GPU_CUDA_SYMBOL (CORE, cuEventQuery, 2000, (CUevent event))
-GPU_CUDA_SYMBOL (CORE, cuEventSynchronize, 2000, (CUevent event))
+GPU_CUDA_UNSAFE (CORE, cuEventQuery, 2000, (CUevent event), (event))
+GPU_CUDA_UNSAFE (CORE, cuEventSynchronize, 2000, (CUevent event), (event))
 GPU_CUDA_SYMBOL (CORE, cuEventElapsedTime, 2000,
                  (float *milliseconds, CUevent start, CUevent end))
 
 /* Memory */
 GPU_CUDA_SYMBOL (CORE, cuMemGetInfo, 3020, (size_t *free_size, size_t *total_size))
-GPU_CUDA_SYMBOL (CORE, cuMemAlloc, 3020, (CUdeviceptr *address, size_t size))
-GPU_CUDA_SYMBOL (CORE, cuMemAllocPitch, 3020,
+GPU_CUDA_UNSAFE (CORE, cuMemAlloc, 3020, (CUdeviceptr *address, size_t size), (address, size))
+GPU_CUDA_UNSAFE (CORE, cuMemAllocPitch, 3020,
                  (CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
-                  unsigned int element_size))
-GPU_CUDA_SYMBOL (CORE, cuMemFree, 3020, (CUdeviceptr address))
+                  unsigned int element_size), (address, pitch, width, height, element_size))
+GPU_CUDA_UNSAFE (CORE, cuMemFree, 3020, (CUdeviceptr address), (address))
 GPU_CUDA_SYMBOL (CORE, cuMemGetAddressRange, 3020,
                  (CUdeviceptr *base, size_t *size, CUdeviceptr address))
-GPU_CUDA_SYMBOL (CORE, cuMemHostAlloc, 2020, (void **data, size_t size, unsigned int flags))
-GPU_CUDA_SYMBOL (CORE, cuMemFreeHost, 2000, (void *data))
-GPU_CUDA_SYMBOL (CORE, cuMemHostRegister, 6050, (void *data, size_t size, unsigned int flags))
-GPU_CUDA_SYMBOL (CORE, cuMemHostUnregister, 4000, (void *data))
+GPU_CUDA_UNSAFE (CORE, cuMemHostAlloc, 2020,
+                 (void **data, size_t size, unsigned int flags), (data, size, flags))
+GPU_CUDA_UNSAFE (CORE, cuMemFreeHost, 2000, (void *data), (data))
+GPU_CUDA_UNSAFE (CORE, cuMemHostRegister, 6050,
+                 (void *data, size_t size, unsigned int flags), (data, size, flags))
+GPU_CUDA_UNSAFE (CORE, cuMemHostUnregister, 4000, (void *data), (data))
 GPU_CUDA_SYMBOL (CORE, cuMemHostGetDevicePointer, 3020,
                  (CUdeviceptr *address, void *data, unsigned int flags))
 GPU_CUDA_SYMBOL (CORE, cuMemHostGetFlags, 2030, (unsigned int *flags, void *data))
@@ -172,30 +191,32 @@ GPU_CUDA_SYMBOL (CORE, cuMemsetD2D32Async, 3020,
                   size_t height, CUstream stream))
 
 /* Arrays, textures and surfaces */
-GPU_CUDA_SYMBOL (IMAGE, cuArray3DCreate, 3020,
-                 (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor))
-GPU_CUDA_SYMBOL (IMAGE, cuArrayDestroy, 2000, (CUarray array))
+GPU_CUDA_UNSAFE (IMAGE, cuArray3DCreate, 3020,
+                 (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor), (array, descriptor))
+GPU_CUDA_UNSAFE (IMAGE, cuArrayDestroy, 2000, (CUarray array), (array))
 GPU_CUDA_SYMBOL (IMAGE, cuArray3DGetDescriptor, 3020,
                  (CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray array))
-GPU_CUDA_SYMBOL (IMAGE, cuMipmappedArrayCreate, 5000,
+GPU_CUDA_UNSAFE (IMAGE, cuMipmappedArrayCreate, 5000,
                  (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
-                  unsigned int n_levels))
-GPU_CUDA_SYMBOL (IMAGE, cuMipmappedArrayDestroy, 5000, (CUmipmappedArray array))
+                  unsigned int n_levels), (array, descriptor, n_levels))
+GPU_CUDA_UNSAFE (IMAGE, cuMipmappedArrayDestroy, 5000, (CUmipmappedArray array), (array))
 GPU_CUDA_SYMBOL (IMAGE, cuMipmappedArrayGetLevel, 5000,
                  (CUarray *level_array, CUmipmappedArray array, unsigned int level))
-GPU_CUDA_SYMBOL (IMAGE, cuTexObjectCreate, 5000,
+GPU_CUDA_UNSAFE (IMAGE, cuTexObjectCreate, 5000,
                  (CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
-                  const CUDA_TEXTURE_DESC *texture, const CUDA_RESOURCE_VIEW_DESC *view))
-GPU_CUDA_SYMBOL (IMAGE, cuTexObjectDestroy, 5000, (CUtexObject object))
-GPU_CUDA_SYMBOL (IMAGE, cuSurfObjectCreate, 5000,
-                 (CUsurfObject *object, const CUDA_RESOURCE_DESC *resource))
-GPU_CUDA_SYMBOL (IMAGE, cuSurfObjectDestroy, 5000, (CUsurfObject object))
+                  const CUDA_TEXTURE_DESC *texture, const CUDA_RESOURCE_VIEW_DESC *view),
+                 (object, resource, texture, view))
+GPU_CUDA_UNSAFE (IMAGE, cuTexObjectDestroy, 5000, (CUtexObject object), (object))
+GPU_CUDA_UNSAFE (IMAGE, cuSurfObjectCreate, 5000,
+                 (CUsurfObject *object, const CUDA_RESOURCE_DESC *resource), (object, resource))
+GPU_CUDA_UNSAFE (IMAGE, cuSurfObjectDestroy, 5000, (CUsurfObject object), (object))
 
 /* Programs and kernels */
-GPU_CUDA_SYMBOL (CORE, cuModuleLoadDataEx, 2010,
+GPU_CUDA_UNSAFE (CORE, cuModuleLoadDataEx, 2010,
                  (CUmodule *module, const void *image, unsigned int n_options,
-                  CUjit_option *options, void **values))
-GPU_CUDA_SYMBOL (CORE, cuModuleUnload, 2000, (CUmodule module))
+                  CUjit_option *options, void **values),
+                 (module, image, n_options, options, values))
+GPU_CUDA_UNSAFE (CORE, cuModuleUnload, 2000, (CUmodule module), (module))
 GPU_CUDA_SYMBOL (CORE, cuModuleGetFunction, 2000,
                  (CUfunction *function, CUmodule module, const char *name))
 GPU_CUDA_SYMBOL (CORE, cuModuleGetGlobal, 3020,
@@ -238,74 +259,88 @@ GPU_CUDA_SYMBOL (PROFILER, cuProfilerStop, 4000, (void))
 GPU_CUDA_SYMBOL (IPC, cuIpcGetEventHandle, 4010, (CUipcEventHandle *handle, CUevent event))
 GPU_CUDA_SYMBOL (IPC, cuIpcOpenEventHandle, 4010, (CUevent *event, CUipcEventHandle handle))
 GPU_CUDA_SYMBOL (IPC, cuIpcGetMemHandle, 4010, (CUipcMemHandle *handle, CUdeviceptr address))
-GPU_CUDA_SYMBOL (IPC, cuIpcOpenMemHandle, 11000,
-                 (CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags))
-GPU_CUDA_SYMBOL (IPC, cuIpcCloseMemHandle, 4010, (CUdeviceptr address))
+GPU_CUDA_UNSAFE (IPC, cuIpcOpenMemHandle, 11000,
+                 (CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags),
+                 (address, handle, flags))
+GPU_CUDA_UNSAFE (IPC, cuIpcCloseMemHandle, 4010, (CUdeviceptr address), (address))
 
 /* Stream-ordered memory */
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemAllocAsync, 11020,
-                 (CUdeviceptr *address, size_t size, CUstream stream))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemFreeAsync, 11020, (CUdeviceptr address, CUstream stream))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemAllocFromPoolAsync, 11020,
-                 (CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemAllocAsync, 11020,
+                 (CUdeviceptr *address, size_t size, CUstream stream), (address, size, stream))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemFreeAsync, 11020,
+                 (CUdeviceptr address, CUstream stream), (address, stream))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemAllocFromPoolAsync, 11020,
+                 (CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream),
+                 (address, size, pool, stream))
 GPU_CUDA_SYMBOL (STREAM_ORDERED, cuDeviceGetDefaultMemPool, 11020,
                  (CUmemoryPool *pool, CUdevice device))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolCreate, 11020,
-                 (CUmemoryPool *pool, const CUmemPoolProps *properties))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolDestroy, 11020, (CUmemoryPool pool))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolTrimTo, 11020, (CUmemoryPool pool, size_t keep))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolCreate, 11020,
+                 (CUmemoryPool *pool, const CUmemPoolProps *properties), (pool, properties))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolDestroy, 11020, (CUmemoryPool pool), (pool))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolTrimTo, 11020,
+                 (CUmemoryPool pool, size_t keep), (pool, keep))
 GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolSetAttribute, 11020,
                  (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolGetAttribute, 11020,
                  (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolSetAccess, 11020,
-                 (CUmemoryPool pool, const CUmemAccessDesc *access, size_t n_access))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolSetAccess, 11020,
+                 (CUmemoryPool pool, const CUmemAccessDesc *access, size_t n_access),
+                 (pool, access, n_access))
 GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolExportToShareableHandle, 11020,
                  (void *handle, CUmemoryPool pool, CUmemAllocationHandleType type,
                   unsigned long long flags))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolImportFromShareableHandle, 11020,
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolImportFromShareableHandle, 11020,
                  (CUmemoryPool *pool, void *handle, CUmemAllocationHandleType type,
-                  unsigned long long flags))
+                  unsigned long long flags), (pool, handle, type, flags))
 GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolExportPointer, 11020,
                  (CUmemPoolPtrExportData *data, CUdeviceptr address))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolImportPointer, 11020,
-                 (CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData *data))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolImportPointer, 11020,
+                 (CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData *data),
+                 (address, pool, data))
 
 /* Virtual memory */
 GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemGetAllocationGranularity, 10020,
                  (size_t *granularity, const CUmemAllocationProp *properties,
                   CUmemAllocationGranularity_flags option))
-GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemCreate, 10020,
+GPU_CUDA_UNSAFE (VIRTUAL_MEMORY, cuMemCreate, 10020,
                  (CUmemGenericAllocationHandle *handle, size_t size,
-                  const CUmemAllocationProp *properties, unsigned long long flags))
-GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemRelease, 10020, (CUmemGenericAllocationHandle handle))
-GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemAddressReserve, 10020,
+                  const CUmemAllocationProp *properties, unsigned long long flags),
+                 (handle, size, properties, flags))
+GPU_CUDA_UNSAFE (VIRTUAL_MEMORY, cuMemRelease, 10020,
+                 (CUmemGenericAllocationHandle handle), (handle))
+GPU_CUDA_UNSAFE (VIRTUAL_MEMORY, cuMemAddressReserve, 10020,
                  (CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr fixed,
-                  unsigned long long flags))
-GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemAddressFree, 10020, (CUdeviceptr address, size_t size))
-GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemMap, 10020,
+                  unsigned long long flags), (address, size, alignment, fixed, flags))
+GPU_CUDA_UNSAFE (VIRTUAL_MEMORY, cuMemAddressFree, 10020,
+                 (CUdeviceptr address, size_t size), (address, size))
+GPU_CUDA_UNSAFE (VIRTUAL_MEMORY, cuMemMap, 10020,
                  (CUdeviceptr address, size_t size, size_t offset,
-                  CUmemGenericAllocationHandle handle, unsigned long long flags))
-GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemUnmap, 10020, (CUdeviceptr address, size_t size))
-GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemSetAccess, 10020,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags),
+                 (address, size, offset, handle, flags))
+GPU_CUDA_UNSAFE (VIRTUAL_MEMORY, cuMemUnmap, 10020,
+                 (CUdeviceptr address, size_t size), (address, size))
+GPU_CUDA_UNSAFE (VIRTUAL_MEMORY, cuMemSetAccess, 10020,
                  (CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
-                  size_t n_access))
+                  size_t n_access), (address, size, access, n_access))
 GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemExportToShareableHandle, 10020,
                  (void *handle, CUmemGenericAllocationHandle allocation,
                   CUmemAllocationHandleType type, unsigned long long flags))
-GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemImportFromShareableHandle, 10020,
+GPU_CUDA_UNSAFE (VIRTUAL_MEMORY, cuMemImportFromShareableHandle, 10020,
                  (CUmemGenericAllocationHandle *allocation, void *handle,
-                  CUmemAllocationHandleType type))
+                  CUmemAllocationHandleType type), (allocation, handle, type))
 GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemRetainAllocationHandle, 11000,
                  (CUmemGenericAllocationHandle *allocation, void *address))
 
 /* Import of memory from other libraries */
-GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuImportExternalMemory, 10000,
-                 (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *description))
-GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuExternalMemoryGetMappedBuffer, 10000,
+GPU_CUDA_UNSAFE (EXTERNAL_MEMORY, cuImportExternalMemory, 10000,
+                 (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *description),
+                 (memory, description))
+GPU_CUDA_UNSAFE (EXTERNAL_MEMORY, cuExternalMemoryGetMappedBuffer, 10000,
                  (CUdeviceptr *address, CUexternalMemory memory,
-                  const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *description))
-GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuDestroyExternalMemory, 10000, (CUexternalMemory memory))
+                  const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *description),
+                 (address, memory, description))
+GPU_CUDA_UNSAFE (EXTERNAL_MEMORY, cuDestroyExternalMemory, 10000,
+                 (CUexternalMemory memory), (memory))
 
 /* Export of memory to other libraries */
 GPU_CUDA_SYMBOL (DMA_BUF, cuMemGetHandleForAddressRange, 11070,
@@ -313,14 +348,16 @@ GPU_CUDA_SYMBOL (DMA_BUF, cuMemGetHandleForAddressRange, 11070,
                   unsigned long long flags))
 
 /* Managed memory */
-GPU_CUDA_SYMBOL (MANAGED, cuMemAllocManaged, 6000,
-                 (CUdeviceptr *address, size_t size, unsigned int flags))
-GPU_CUDA_SYMBOL (MANAGED, cuStreamAttachMemAsync, 6000,
-                 (CUstream stream, CUdeviceptr address, size_t size, unsigned int flags))
+GPU_CUDA_UNSAFE (MANAGED, cuMemAllocManaged, 6000,
+                 (CUdeviceptr *address, size_t size, unsigned int flags), (address, size, flags))
+GPU_CUDA_UNSAFE (MANAGED, cuStreamAttachMemAsync, 6000,
+                 (CUstream stream, CUdeviceptr address, size_t size, unsigned int flags),
+                 (stream, address, size, flags))
 GPU_CUDA_SYMBOL (MANAGED, cuMemPrefetchAsync, 8000,
                  (CUdeviceptr address, size_t size, CUdevice device, CUstream stream))
-GPU_CUDA_SYMBOL (MANAGED, cuMemAdvise, 8000,
-                 (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device))
+GPU_CUDA_UNSAFE (MANAGED, cuMemAdvise, 8000,
+                 (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device),
+                 (address, size, advice, device))
 GPU_CUDA_SYMBOL (MANAGED, cuMemRangeGetAttribute, 8000,
                  (void *data, size_t data_size, CUmem_range_attribute attribute,
                   CUdeviceptr address, size_t size))
@@ -328,8 +365,10 @@ GPU_CUDA_SYMBOL (MANAGED, cuMemRangeGetAttribute, 8000,
 GPU_CUDA_REVISION (MEMORY_LOCATION, cuMemPrefetchAsync, _v2, 12020,
                    (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags,
                     CUstream stream))
-GPU_CUDA_REVISION (MEMORY_LOCATION, cuMemAdvise, _v2, 12020,
-                   (CUdeviceptr address, size_t size, CUmem_advise advice,
-                    CUmemLocation location))
+GPU_CUDA_UNSAFE_REVISION (MEMORY_LOCATION, cuMemAdvise, _v2, 12020,
+                          (CUdeviceptr address, size_t size, CUmem_advise advice,
+                           CUmemLocation location), (address, size, advice, location))
 
 #undef GPU_CUDA_REVISION
+#undef GPU_CUDA_UNSAFE
+#undef GPU_CUDA_UNSAFE_REVISION

@@ -56,8 +56,6 @@ find_functions (GpuCudaContext  *context,
   return TRUE;
 }
 
-/* Relaxes the capture mode of the thread: otherwise, the call may invalidate a capture of the
- * program. */
 static CUresult
 load_module (GpuCudaContext *context,
              CUmodule       *module)
@@ -67,13 +65,10 @@ load_module (GpuCudaContext *context,
                                        _gpu_cuda_copy_batch_text, _gpu_cuda_region_text, rows,
                                        _gpu_cuda_copy_rows_text, large ? more_rows : NULL,
                                        _gpu_cuda_copy_rows_text, NULL);
-  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   CUresult code = _gpu_cuda.cuModuleLoadDataEx (module, text, 0, NULL, NULL);
 
   if (_gpu_cuda_trim_pools (context, code))
     code = _gpu_cuda.cuModuleLoadDataEx (module, text, 0, NULL, NULL);
-
-  _gpu_cuda_set_capture_mode (mode);
 
   return code;
 }

@@ -175,10 +175,11 @@ take_idle (GpuCudaContext  *context,
   return staging;
 }
 
+/* Caller has entered the context and must not hold its lock, because an allocation may block. */
 static GpuCudaStaging *
-take_or_create (GpuCudaContext  *context,
-                gsize            size,
-                GError         **error)
+take (GpuCudaContext  *context,
+      gsize            size,
+      GError         **error)
 {
   GPtrArray *trimmed = NULL;
   GpuCudaStaging *staging = take_idle (context, size, &trimmed);
@@ -197,21 +198,6 @@ take_or_create (GpuCudaContext  *context,
   g_mutex_lock (&context->lock);
   g_ptr_array_add (context->staging, staging);
   g_mutex_unlock (&context->lock);
-
-  return staging;
-}
-
-/* Caller has entered the context and must not hold its lock, because an allocation may block.
- * Queries and allocations must not invalidate a capture of the program. */
-static GpuCudaStaging *
-take (GpuCudaContext  *context,
-      gsize            size,
-      GError         **error)
-{
-  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
-  GpuCudaStaging *staging = take_or_create (context, size, error);
-
-  _gpu_cuda_set_capture_mode (mode);
 
   return staging;
 }
@@ -466,7 +452,6 @@ copy_back_beside (GpuCudaContext   *context,
                   GpuCudaStaging   *staging,
                   const char      **function)
 {
-  CUstreamCaptureMode mode = _gpu_cuda_set_capture_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
   CUresult code = CUDA_ERROR_INVALID_HANDLE;
   CUstream internal;
 
@@ -480,8 +465,6 @@ copy_back_beside (GpuCudaContext   *context,
       *function = "cuStreamSynchronize";
       code = _gpu_cuda.cuStreamSynchronize (internal);
     }
-
-  _gpu_cuda_set_capture_mode (mode);
 
   return code;
 }
