@@ -178,38 +178,47 @@ list_copies (const Rows  *rows,
   return range;
 }
 
-/* Lists the numbers of the rows, counted from the first row. Sets @is_unique to FALSE, and lists
- * only a part, if a row of the destination occurs twice. */
-static gboolean
+/* Lists the numbers of the rows, counted from the first row, and returns the least and the greatest
+ * of them. */
+static void
 list_numbers (const Rows  *rows,
               guint32     *numbers,
               guint32     *first,
-              guint32     *last,
-              gboolean    *is_unique,
-              GError     **error)
+              guint32     *last)
+{
+  const gint64 n = get_numbered (rows)->shape[0];
+  guint32 least = G_MAXUINT32;
+  guint32 greatest = 0;
+
+  for (gsize i = 0; i < rows->n_rows; i++)
+    {
+      const gint64 row = rows->rows[i];
+      const guint32 number = (guint32) (row < 0 ? row + n : row);
+
+      numbers[i] = number;
+      least = MIN (least, number);
+      greatest = MAX (greatest, number);
+    }
+
+  *first = least;
+  *last = greatest;
+}
+
+/* Sets @unique to whether each row of the destination occurs once. */
+static gboolean
+check_unique (const Rows     *rows,
+              const guint32  *numbers,
+              gboolean       *unique,
+              GError        **error)
 {
   g_autofree guint8 *seen = NULL;
 
+  *unique = TRUE;
   if (!alloc_seen (rows, &seen, error))
     return FALSE;
 
-  *first = G_MAXUINT32;
-  *last = 0;
-  *is_unique = TRUE;
-  for (gsize i = 0; i < rows->n_rows; i++)
-    {
-      const gsize row = get_row (rows, i);
-
-      if (has_occurred (seen, row))
-        {
-          *is_unique = FALSE;
-          break;
-        }
-
-      numbers[i] = (guint32) row;
-      *first = MIN (*first, numbers[i]);
-      *last = MAX (*last, numbers[i]);
-    }
+  for (gsize i = 0; seen != NULL && *unique && i < rows->n_rows; i++)
+    *unique = !has_occurred (seen, numbers[i]);
 
   return TRUE;
 }
@@ -272,7 +281,7 @@ copy_apart (Rows         *rows,
   g_autofree guint32 *numbers = NULL;
   const guint64 *ranges, *end;
   GpuArrayLayout to, from;
-  gboolean whole, is_unique;
+  gboolean whole, unique;
   guint32 first, last;
   gsize size;
 
@@ -286,10 +295,14 @@ copy_apart (Rows         *rows,
       && _gpu_timeline_can_copy_rows (timeline, memories[0], memories[1]))
     {
       numbers = _gpu_try_alloc (rows->function, rows->n_rows, sizeof *numbers, error);
-      if (numbers == NULL || !list_numbers (rows, numbers, &first, &last, &is_unique, error))
+      if (numbers == NULL)
         return FALSE;
 
-      if (is_unique)
+      list_numbers (rows, numbers, &first, &last);
+      if (!check_unique (rows, numbers, &unique, error))
+        return FALSE;
+
+      if (unique)
         return copy_numbered (rows, timeline, numbers, first, last, size, error);
     }
 
