@@ -417,7 +417,7 @@ is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
   if (test_is_pocl (pair->here))
     return FALSE;
   g_assert_false (gpu_stream_fill (stream, GPU_MEMORY (pair->ours), 0, SIZE, &value, 1, &error));
-  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill: ", "event of the user");
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill: ", "user event");
   test_open (gate);
   test_synchronize (stream);
   test_assert_content (pair->theirs, pair->bytes);

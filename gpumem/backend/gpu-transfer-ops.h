@@ -11,7 +11,7 @@ G_BEGIN_DECLS
  * earlier work has completed, unless the copy is an asynchronous write that fits into the driver's
  * own buffers. */
 #define GPU_TRANSFER_MIN_WRITE       ((gsize) 8 * 1024 * 1024)
-#define GPU_TRANSFER_MIN_READ        ((gsize) 2 * 1024 * 1024)
+#define GPU_TRANSFER_MIN_READ        ((gsize) 4 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_WRITE ((gsize) 2 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_READ  ((gsize) 64 * 1024)
 
