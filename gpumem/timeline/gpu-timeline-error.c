@@ -97,19 +97,21 @@ find_range_locked (GpuTimeline *timeline,
 
 static const GError *
 find_failure_locked (GpuTimeline *timeline,
-                     guint64      seq)
+                     guint64      first,
+                     guint64      last)
 {
-  const GpuFailure *failure = get_failure (timeline, find_range_locked (timeline, seq));
+  const GpuFailure *failure = get_failure (timeline, find_range_locked (timeline, first));
 
-  return failure != NULL && failure->from < seq ? failure->error : NULL;
+  return failure != NULL && failure->from < last ? failure->error : NULL;
 }
 
-static gboolean
-check_locked (GpuTimeline  *timeline,
-              guint64       seq,
-              GError      **error)
+gboolean
+_gpu_timeline_check_points_locked (GpuTimeline  *timeline,
+                                   guint64       first,
+                                   guint64       last,
+                                   GError      **error)
 {
-  const GError *failure = find_failure_locked (timeline, seq);
+  const GError *failure = find_failure_locked (timeline, first, last);
 
   if (failure != NULL && error != NULL)
     *error = g_error_copy (failure);
@@ -117,10 +119,19 @@ check_locked (GpuTimeline  *timeline,
   return failure == NULL;
 }
 
+static gboolean
+check_locked (GpuTimeline  *timeline,
+              guint64       seq,
+              GError      **error)
+{
+  return _gpu_timeline_check_points_locked (timeline, seq, seq, error);
+}
+
 gboolean
-_gpu_timeline_check (GpuTimeline  *timeline,
-                     guint64       seq,
-                     GError      **error)
+_gpu_timeline_check_points (GpuTimeline  *timeline,
+                            guint64       first,
+                            guint64       last,
+                            GError      **error)
 {
   g_autoptr (GMutexLocker) locker = NULL;
 
@@ -129,7 +140,30 @@ _gpu_timeline_check (GpuTimeline  *timeline,
 
   locker = g_mutex_locker_new (&timeline->lock);
 
-  return check_locked (timeline, seq, error);
+  return _gpu_timeline_check_points_locked (timeline, first, last, error);
+}
+
+gboolean
+_gpu_timeline_check (GpuTimeline  *timeline,
+                     guint64       seq,
+                     GError      **error)
+{
+  return _gpu_timeline_check_points (timeline, seq, seq, error);
+}
+
+void
+_gpu_timeline_watch_locked (GpuTimeline *timeline,
+                            GpuWatch    *watch,
+                            guint64      seq)
+{
+  if (watch->link.data == NULL)
+    {
+      watch->link.data = watch;
+      watch->first = seq;
+      g_queue_push_tail_link (&timeline->watches, &watch->link);
+    }
+
+  watch->last = seq;
 }
 
 void
@@ -137,10 +171,8 @@ _gpu_timeline_watch (GpuTimeline *timeline,
                      GpuWatch    *watch,
                      guint64      seq)
 {
-  watch->link.data = watch;
-  watch->seq = seq;
   g_mutex_lock (&timeline->lock);
-  g_queue_push_tail_link (&timeline->watches, &watch->link);
+  _gpu_timeline_watch_locked (timeline, watch, seq);
   g_mutex_unlock (&timeline->lock);
 }
 
@@ -148,9 +180,13 @@ void
 _gpu_timeline_unwatch (GpuTimeline *timeline,
                        GpuWatch    *watch)
 {
+  if (watch->link.data == NULL)
+    return;
+
   g_mutex_lock (&timeline->lock);
   g_queue_unlink (&timeline->watches, &watch->link);
   g_mutex_unlock (&timeline->lock);
+  *watch = (GpuWatch) { { NULL } };
 }
 
 static gboolean
@@ -161,7 +197,7 @@ is_watched_locked (GpuTimeline      *timeline,
     {
       const GpuWatch *watch = l->data;
 
-      if (failure->from < watch->seq && watch->seq <= failure->to)
+      if (failure->from < watch->last && watch->first <= failure->to)
         return TRUE;
     }
 

@@ -39,12 +39,13 @@ typedef struct
 typedef void (*GpuWaiterFunc) (gpointer      data,
                                const GError *error);
 
-/* A watch on a point of the timeline. If the point fails, the timeline keeps the failure until the
- * watch is removed. */
+/* A watch on points of the timeline. If one of the points fails, the timeline keeps the failure
+ * until the watch is removed. */
 typedef struct
 {
   GList   link;
-  guint64 seq;
+  guint64 first;                    /* both 0 if no point is watched */
+  guint64 last;
 } GpuWatch;
 
 /* The functions that reference and release a retained object. */
@@ -228,6 +229,15 @@ GPtrArray      *_gpu_timeline_list_earlier_locked (GpuTimeline   *timeline,
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
+/* Like _gpu_timeline_check(), for the points from @first to @last. */
+gboolean        _gpu_timeline_check_points    (GpuTimeline       *timeline,
+                                               guint64            first,
+                                               guint64            last,
+                                               GError           **error);
+gboolean        _gpu_timeline_check_points_locked (GpuTimeline   *timeline,
+                                               guint64            first,
+                                               guint64            last,
+                                               GError           **error);
 
 /* Atomic; TRUE once any work or user event of the process has failed. While FALSE, submissions do
  * not look for failures. */
@@ -246,9 +256,14 @@ gboolean        _gpu_timeline_check_pending_locked (GpuTimeline  *timeline,
                                                guint64            seq,
                                                GError           **error);
 
+/* Adds a point to @watch, after the points that it has. A new watch is zeroed. */
 void            _gpu_timeline_watch           (GpuTimeline       *timeline,
                                                GpuWatch          *watch,
                                                guint64            seq);
+void            _gpu_timeline_watch_locked    (GpuTimeline       *timeline,
+                                               GpuWatch          *watch,
+                                               guint64            seq);
+/* Removes all points. */
 void            _gpu_timeline_unwatch         (GpuTimeline       *timeline,
                                                GpuWatch          *watch);
 
@@ -415,9 +430,10 @@ void            _gpu_fence_unref              (GpuFence          *fence);
 void            _gpu_timeline_retire          (GpuTimeline       *timeline,
                                                guint64            seq,
                                                const GError      *failure);
-/* Adds a waiter. Caller holds the lock. */
+/* Adds a waiter for the points from @first to @last. Caller holds the lock. */
 void            _gpu_timeline_add_waiter_locked (GpuTimeline     *timeline,
-                                               guint64            seq,
+                                               guint64            first,
+                                               guint64            last,
                                                GpuWaiterFunc      func,
                                                gpointer           data);
 
@@ -444,6 +460,14 @@ GpuEventStatus  _gpu_timeline_query           (GpuTimeline       *timeline,
  * recorded or no thread started. */
 gboolean        _gpu_timeline_notify          (GpuTimeline       *timeline,
                                                guint64            seq,
+                                               GpuWaiterFunc      func,
+                                               gpointer           data,
+                                               GError           **error);
+/* Like _gpu_timeline_notify(), but calls @func once @last is reached, with the error of any point
+ * from @first to @last. */
+gboolean        _gpu_timeline_notify_points   (GpuTimeline       *timeline,
+                                               guint64            first,
+                                               guint64            last,
                                                GpuWaiterFunc      func,
                                                gpointer           data,
                                                GError           **error);

@@ -519,12 +519,13 @@ _gpu_timeline_query (GpuTimeline  *timeline,
 
 static gboolean
 add_waiter_locked (GpuTimeline    *timeline,
-                   guint64         seq,
+                   guint64         first,
+                   guint64         last,
                    GpuWaiterFunc   func,
                    gpointer        data,
                    GError        **error)
 {
-  g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+  g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, last, error);
 
   if (fence == NULL
       || (!job_waits_for_locked (timeline, fence->seq) && !start_job_locked (timeline, error)))
@@ -532,15 +533,16 @@ add_waiter_locked (GpuTimeline    *timeline,
 
   /* It is safe to add the waiter after the job is started: the job looks for waiters only with the
    * lock, which this thread holds. */
-  _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
+  _gpu_timeline_add_waiter_locked (timeline, first, last, func, data);
 
   return TRUE;
 }
 
-/* Adds a waiter. If the point is already reached, sets @over instead. */
+/* Adds a waiter. If the points are already reached, sets @over instead. */
 static gboolean
 add_waiter (GpuTimeline    *timeline,
-            guint64         seq,
+            guint64         first,
+            guint64         last,
             GpuWaiterFunc   func,
             gpointer        data,
             gboolean       *over,
@@ -549,8 +551,8 @@ add_waiter (GpuTimeline    *timeline,
   gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   gboolean success;
 
-  *over = timeline->completed >= seq;
-  success = *over || add_waiter_locked (timeline, seq, func, data, error);
+  *over = timeline->completed >= last;
+  success = *over || add_waiter_locked (timeline, first, last, func, data, error);
   _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   return success;
@@ -563,11 +565,22 @@ _gpu_timeline_notify (GpuTimeline    *timeline,
                       gpointer        data,
                       GError        **error)
 {
+  return _gpu_timeline_notify_points (timeline, seq, seq, func, data, error);
+}
+
+gboolean
+_gpu_timeline_notify_points (GpuTimeline    *timeline,
+                             guint64         first,
+                             guint64         last,
+                             GpuWaiterFunc   func,
+                             gpointer        data,
+                             GError        **error)
+{
   g_autoptr (GError) failure = NULL;
-  gboolean over = _gpu_timeline_is_complete (timeline, seq);
+  gboolean over = _gpu_timeline_is_complete (timeline, last);
 
   if (!over && (!_gpu_backend_check_process (&failure)
-                || !add_waiter (timeline, seq, func, data, &over, &failure)))
+                || !add_waiter (timeline, first, last, func, data, &over, &failure)))
     {
       _gpu_native_context_report (timeline->context, failure);
       g_propagate_error (error, g_steal_pointer (&failure));
@@ -577,7 +590,7 @@ _gpu_timeline_notify (GpuTimeline    *timeline,
 
   if (over)
     {
-      _gpu_timeline_check (timeline, seq, &failure);
+      _gpu_timeline_check_points (timeline, first, last, &failure);
       func (data, failure);
     }
 

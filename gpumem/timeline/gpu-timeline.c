@@ -16,9 +16,11 @@
 
 typedef struct
 {
-  guint64        seq;
+  guint64        first;             /* the points whose failure the waiter gets */
+  guint64        seq;               /* the last of these points, and the one to wait for */
   GpuWaiterFunc  func;
   gpointer       data;
+  GError        *error;             /* set when the waiter is retired */
 } GpuWaiter;
 
 /* The objects that retire_locked() removes under the lock. retired_finish() releases them without
@@ -596,18 +598,17 @@ _gpu_timeline_get_fence (GpuTimeline  *timeline,
 
 void
 _gpu_timeline_add_waiter_locked (GpuTimeline   *timeline,
-                                 guint64        seq,
+                                 guint64        first,
+                                 guint64        last,
                                  GpuWaiterFunc  func,
                                  gpointer       data)
 {
   GpuWaiter *waiter = g_new (GpuWaiter, 1);
   GList *l = timeline->waiters.tail;
 
-  waiter->seq = seq;
-  waiter->func = func;
-  waiter->data = data;
+  *waiter = (GpuWaiter) { .first = first, .seq = last, .func = func, .data = data };
 
-  while (l != NULL && ((GpuWaiter *) l->data)->seq > seq)
+  while (l != NULL && ((GpuWaiter *) l->data)->seq > last)
     l = l->prev;
 
   if (l != NULL)
@@ -653,6 +654,23 @@ retire_retained_locked (GpuTimeline *timeline,
     }
 }
 
+/* Called after the failures of the points were recorded. Looks them up for the waiters now: a later
+ * failure may replace them once the lock is released. */
+static void
+retire_waiters_locked (GpuTimeline *timeline,
+                       guint64      seq,
+                       GpuRetired  *retired)
+{
+  GpuWaiter *waiter;
+
+  while ((waiter = g_queue_peek_head (&timeline->waiters)) != NULL && waiter->seq <= seq)
+    {
+      g_queue_pop_head (&timeline->waiters);
+      _gpu_timeline_check_points_locked (timeline, waiter->first, waiter->seq, &waiter->error);
+      g_queue_push_tail (&retired->waiters, waiter);
+    }
+}
+
 static void
 retire_locked (GpuTimeline  *timeline,
                guint64       seq,
@@ -662,7 +680,6 @@ retire_locked (GpuTimeline  *timeline,
   g_autoptr (GError) failure = error != NULL ? g_error_copy (error) : NULL;
   guint64 from = timeline->completed;
   GQueue *fences = &timeline->fences;
-  GQueue *waiters = &timeline->waiters;
 
   if (seq <= from)
     return;
@@ -686,11 +703,10 @@ retire_locked (GpuTimeline  *timeline,
   while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
     g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));
 
-  while (!g_queue_is_empty (waiters) && ((GpuWaiter *) waiters->head->data)->seq <= seq)
-    g_queue_push_tail (&retired->waiters, g_queue_pop_head (waiters));
-
   if (failure != NULL)
     _gpu_timeline_fail_locked (timeline, from, seq, g_steal_pointer (&failure));
+
+  retire_waiters_locked (timeline, seq, retired);
 
   /* Store this last. A thread that reads `completed` without the lock must also see the failures of
    * the completed points. */
@@ -723,8 +739,7 @@ _gpu_timeline_remove_waiter (GpuTimeline   *timeline,
 }
 
 static void
-retired_finish (GpuRetired  *retired,
-                GpuTimeline *timeline)
+retired_finish (GpuRetired *retired)
 {
   GpuWaiter *waiter;
 
@@ -743,10 +758,8 @@ retired_finish (GpuRetired  *retired,
 
   while ((waiter = g_queue_pop_head (&retired->waiters)) != NULL)
     {
-      g_autoptr (GError) error = NULL;
-
-      _gpu_timeline_check (timeline, waiter->seq, &error);
-      waiter->func (waiter->data, error);
+      waiter->func (waiter->data, waiter->error);
+      g_clear_error (&waiter->error);
       g_free (waiter);
     }
 }
@@ -792,7 +805,7 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
                     ", released %u%s", (void *) timeline, seq, retired.n_retained,
                     failure != NULL ? ", failed" : "");
 
-  retired_finish (&retired, timeline);
+  retired_finish (&retired);
 }
 
 /* Retires all points of a drained stream. Called before the lock is released, because the program
@@ -904,7 +917,7 @@ _gpu_timeline_unuse (GpuTimeline *timeline)
   if (failure != NULL)
     _gpu_native_context_report (timeline->context, failure);
 
-  retired_finish (&retired, timeline);
+  retired_finish (&retired);
 }
 
 void
