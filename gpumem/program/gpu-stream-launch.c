@@ -506,7 +506,6 @@ launch_profiled (GpuStream    *stream,
 {
   g_autoptr (GpuNativeEvent) timed = NULL;
   GpuPending pending = { NULL };
-  guint64 seq;
 
   if (!launch_prepared (timeline, launch, &pending, error))
     return NULL;
@@ -515,10 +514,9 @@ launch_profiled (GpuStream    *stream,
   _gpu_timeline_lock (timeline);
   _gpu_timeline_retain_locked (timeline, _gpu_native_event_ref (timed),
                                (GDestroyNotify) _gpu_native_event_unref, 0);
-  seq = pending.covers != 0 ? pending.covers : timeline->submitted;
   _gpu_timeline_unlock (timeline);
 
-  return _gpu_event_new_for_point (gpu_stream_get_context (stream), timeline, seq, timed);
+  return _gpu_event_new_for_point (gpu_stream_get_context (stream), timeline, pending.seq, timed);
 }
 
 static GpuEvent *
