@@ -452,6 +452,51 @@ io_failed (TestFixture *fixture)
 }
 
 static void
+fail_work (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *message)
+{
+  static const guint8 value = 1;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, 16, &value, 1, &error), error);
+  test_assert_ok (gpu_event_fail (gate, message, &error), error);
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
+}
+
+/* A flush reports the failure of a chunk although another wait has reported it, and thousands of
+ * failures have followed. */
+static void
+io_failed_early (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL, other = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GOutputStream) output = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  gsize n;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  buffer = test_buffer_filled (fixture, SIZE, 9);
+  other = test_buffer_filled (fixture, 16, 9);
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  output = output_new (buffer, stream, 0, SIZE);
+  gate = test_gate (fixture, stream);
+  g_assert_true (g_output_stream_write_all (output, data, SIZE / 2, &n, NULL, &error));
+  test_assert_ok (gpu_event_fail (gate, "the first failure", &error), error);
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "the first failure");
+
+  for (guint i = 0; i < 4000; i++)
+    fail_work (fixture, stream, other, "a later failure");
+  g_assert_false (g_output_stream_flush (output, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_output_stream", "the first failure");
+}
+
+static void
 io_invalid (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
@@ -543,6 +588,7 @@ main (int    argc,
   test_add ("splice", io_splice);
   test_add ("released", io_released);
   test_add ("failed", io_failed);
+  test_add ("failed-early", io_failed_early);
   test_add ("invalid", io_invalid);
   test_add ("unref", io_unref);
   test_add ("dropped", io_dropped);

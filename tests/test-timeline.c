@@ -376,6 +376,227 @@ timeline_shares_fences (TestFixture *fixture)
   g_assert_null (reached);
 }
 
+/* --- the work of one thread ------------------------------------------------------------ */
+
+/* A stream on which a thread submits work until it is stopped. */
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *buffer;
+  gint       stop;                  /* atomic */
+  gint       n;                     /* atomic; submissions */
+} Busy;
+
+static gpointer
+submit_until_stopped (gpointer data)
+{
+  Busy *busy = data;
+
+  while (!g_atomic_int_get (&busy->stop))
+    {
+      fill (busy->stream, busy->buffer);
+      if (g_atomic_int_add (&busy->n, 1) % 64 == 0)
+        test_synchronize (busy->stream);
+    }
+
+  return NULL;
+}
+
+static gpointer
+submit_once (gpointer data)
+{
+  Busy *busy = data;
+
+  fill (busy->stream, busy->buffer);
+  return NULL;
+}
+
+/* Stores the number that the operation gets. The caller of the operation holds the lock of the
+ * timeline. */
+typedef struct
+{
+  GpuTimeline *timeline;
+  guint64      seq;
+} Numbered;
+
+static gboolean
+run_numbered (gconstpointer     operation,
+              GpuNativeStream  *stream G_GNUC_UNUSED,
+              GpuNativeEvent  **event G_GNUC_UNUSED,
+              GError          **error G_GNUC_UNUSED)
+{
+  Numbered *numbered = (Numbered *) operation;
+
+  numbered->seq = numbered->timeline->submitted + 1;
+  return TRUE;
+}
+
+static guint64
+submit_numbered (GpuTimeline *timeline)
+{
+  g_autoptr (GError) error = NULL;
+  Numbered numbered = { timeline, 0 };
+  const GpuSubmission submission = { .function = "test", .run = run_numbered,
+                                     .operation = &numbered };
+
+  test_assert_ok (_gpu_submit (timeline, &submission, NULL, &error), error);
+  return numbered.seq;
+}
+
+/* A call learns the numbers of its own submissions, also while other threads submit work. */
+static void
+timeline_own_numbers (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  GpuTimeline *timeline = timeline_of (stream);
+  Busy busy = { stream, buffer, FALSE, 0 };
+  GThread *thread = g_thread_new ("busy", submit_until_stopped, &busy);
+
+  while (g_atomic_int_get (&busy.n) == 0)
+    g_thread_yield ();
+  for (guint i = 0; i < N_WORK; i++)
+    {
+      g_auto (GpuHostWait) wait = { NULL };
+      guint64 first;
+
+      _gpu_host_wait_begin (&wait, timeline);
+      g_assert_cmpuint (wait.work.last, ==, 0);
+      first = submit_numbered (timeline);
+      g_assert_cmpuint (wait.work.first, ==, first);
+      g_assert_cmpuint (wait.work.last, ==, first);
+      g_thread_join (g_thread_new ("once", submit_once, &busy));
+      g_assert_cmpuint (wait.work.last, ==, first);
+      g_assert_cmpuint (submit_numbered (timeline), ==, wait.work.last);
+      g_assert_cmpuint (wait.work.first, ==, first);
+      test_assert_ok (_gpu_host_wait_block (&wait, NULL, &error), error);
+      g_assert_true (_gpu_timeline_is_complete (timeline, wait.work.last));
+    }
+  g_atomic_int_set (&busy.stop, TRUE);
+  g_thread_join (thread);
+  g_assert_cmpuint (timeline->watches.length, ==, 0);
+}
+
+/* A scope has the work of the scopes within it, but not work of other streams. */
+static void
+timeline_nested_numbers (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  GpuTimeline *timeline = timeline_of (stream);
+  g_auto (GpuHostWait) outer = { NULL };
+
+  _gpu_host_wait_begin (&outer, timeline);
+  fill (stream, buffer);
+  {
+    g_auto (GpuHostWait) inner = { NULL };
+    g_auto (GpuHostWait) apart = { NULL };
+
+    _gpu_host_wait_begin (&inner, timeline);
+    _gpu_host_wait_begin (&apart, timeline_of (other));
+    fill (stream, buffer);
+    fill (other, buffer);
+    fill (stream, buffer);
+    g_assert_cmpuint (inner.work.first, ==, 2);
+    g_assert_cmpuint (inner.work.last, ==, 3);
+    g_assert_cmpuint (apart.work.first, ==, 1);
+    g_assert_cmpuint (apart.work.last, ==, 1);
+  }
+  fill (stream, buffer);
+  g_assert_cmpuint (outer.work.first, ==, 1);
+  g_assert_cmpuint (outer.work.last, ==, 4);
+}
+
+static void
+on_waited (gpointer data, const GError *error)
+{
+  g_atomic_pointer_set ((gpointer *) data, g_error_copy (error));
+}
+
+/* Any thread that notices the completion of the work may call on_waited(). */
+static GError *
+await_error (gpointer *error)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  while (g_atomic_pointer_get (error) == NULL)
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+      g_usleep (1000);
+    }
+
+  return g_atomic_pointer_get (error);
+}
+
+/* A call that consists of several operations fails if one of them fails, although later ones
+ * succeed. The failure is known until the call ends, even if thousands of failures follow. */
+static void
+timeline_own_failure (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GError) failure = NULL;
+  gpointer waited = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  GpuTimeline *timeline = timeline_of (stream);
+  g_auto (GpuHostWait) wait = { NULL };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  _gpu_host_wait_begin (&wait, timeline);
+  fill (stream, buffer);
+  test_assert_ok (gpu_event_fail (gate, "of this call", &error), error);
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "of this call");
+  fill (stream, buffer);
+  g_assert_cmpuint (wait.work.last, >, wait.work.first);
+  test_assert_ok (_gpu_timeline_wait (timeline, wait.work.last, &error), error);
+
+  for (guint i = 1; i <= 5000; i++)
+    record_failure (timeline, wait.work.last + 2 * i);
+  g_assert_false (_gpu_host_wait_block (&wait, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "of this call");
+  test_assert_ok (_gpu_host_wait_notify (&wait, on_waited, &waited, &error), error);
+  failure = await_error (&waited);
+  test_assert_gpu_error (failure, GPU_ERROR_FAILED, "of this call");
+}
+
+/* The same for a function that is called when the work has completed. */
+static void
+timeline_own_failure_later (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GError) failure = NULL;
+  gpointer waited = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL, second = NULL;
+  GpuTimeline *timeline = timeline_of (stream);
+  g_auto (GpuHostWait) wait = { NULL };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  _gpu_host_wait_begin (&wait, timeline);
+  fill (stream, buffer);
+  test_assert_ok (gpu_event_fail (gate, "of this call", &error), error);
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "of this call");
+  second = test_gate (fixture, stream);
+  fill (stream, buffer);
+  test_assert_ok (_gpu_host_wait_notify (&wait, on_waited, &waited, &error), error);
+  _gpu_host_wait_end (&wait);
+  g_assert_null (g_atomic_pointer_get (&waited));
+  test_open (second);
+  test_synchronize (stream);
+  failure = await_error (&waited);
+  test_assert_gpu_error (failure, GPU_ERROR_FAILED, "of this call");
+}
+
 /* --- retained objects ------------------------------------------------------------------ */
 
 static void
@@ -863,6 +1084,10 @@ main (int argc, char **argv)
   test_add ("abandoned-waits", timeline_abandoned_waits);
   test_add ("bounded-failures", timeline_bounded_failures);
   test_add ("keeps-late-failures", timeline_keeps_late_failures);
+  test_add ("own-numbers", timeline_own_numbers);
+  test_add ("nested-numbers", timeline_nested_numbers);
+  test_add ("own-failure", timeline_own_failure);
+  test_add ("own-failure-later", timeline_own_failure_later);
   test_add ("shares-fences", timeline_shares_fences);
   test_add ("releases-retained", timeline_releases_retained);
   test_add ("keeps-bytes", timeline_keeps_bytes);

@@ -928,6 +928,78 @@ failure_while_work_completes_out_of_order (TestFixture *fixture)
     fail_while_work_completes (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER, i % 64);
 }
 
+/* The memory of a blocking map, and the work that another thread does on the same stream before the
+ * call waits. */
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *other;
+  GpuEvent  *gate;
+  gboolean   is_done;
+} Between;
+
+/* Fails the event, takes the failure of the stream, and submits work that succeeds. */
+static gpointer
+take_failure (gpointer data)
+{
+  Between *between = data;
+  g_autoptr (GError) error = NULL;
+
+  fail (between->gate, "taken");
+  g_assert_false (gpu_stream_synchronize (between->stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "taken");
+  fill (between->stream, between->other, 3);
+  return NULL;
+}
+
+/* A GToggleNotify. A map takes its reference to the memory after it was submitted, and before the
+ * call waits for it. */
+static void
+on_referenced (gpointer data, GObject *object G_GNUC_UNUSED, gboolean is_last)
+{
+  Between *between = data;
+
+  if (is_last || between->is_done)
+    return;
+
+  between->is_done = TRUE;
+  g_thread_join (g_thread_new ("taken", take_failure, between));
+}
+
+/* A thread maps memory behind a pending event. Before the thread waits for the map, another thread
+ * fails the event, gets the error of the stream, and submits work that succeeds. The map fails,
+ * although later work of the stream succeeds. */
+static void
+failure_taken (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) other = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GBytes) content = NULL;
+  GpuBuffer *buffer;
+  Between between;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  other = test_buffer_filled (fixture, SIZE, 1);
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 2);
+  between = (Between) { stream, other, gate, FALSE };
+  g_object_add_toggle_ref (G_OBJECT (buffer), on_referenced, &between);
+  g_object_unref (buffer);
+
+  g_assert_null (gpu_buffer_map (buffer, stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error));
+  g_assert_true (between.is_done);
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_buffer_map", "taken");
+  content = test_content (other);
+  test_assert_value (g_bytes_get_data (content, NULL), 3, SIZE);
+  g_object_remove_toggle_ref (G_OBJECT (buffer), on_referenced, &between);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -950,5 +1022,6 @@ main (int argc, char **argv)
   test_add ("while-work-completes", failure_while_work_completes);
   test_add ("while-work-completes-out-of-order", failure_while_work_completes_out_of_order);
   test_add ("race", failure_race);
+  test_add ("taken", failure_taken);
   return test_run ();
 }

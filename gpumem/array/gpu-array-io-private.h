@@ -34,8 +34,8 @@ gboolean     _gpu_array_fill          (GpuArray              *array,
                                        const char            *function,
                                        GError               **error);
 /* @pending is nullable. If the copy is a single command, sets @pending, with which the caller can
- * wait for this command. Otherwise leaves @pending unchanged, and the caller must wait for all work
- * of @timeline. */
+ * wait for this command. Otherwise leaves @pending unchanged, and the caller must wait for the work
+ * of its GpuHostWait. */
 gboolean     _gpu_array_write         (GpuArray              *array,
                                        GpuTimeline           *timeline,
                                        GBytes                *bytes,
@@ -62,16 +62,16 @@ gboolean     _gpu_array_copy_cross_driver (GpuArray              *array,
                                            GpuArray              *source,
                                            const char            *function,
                                            GError               **error);
-/* Called first by all blocking methods. (transfer full): returns the timeline, or NULL with an
- * error. */
-GpuTimeline *_gpu_array_begin         (GpuArray              *array,
+/* Called first by all blocking methods. Begins @wait. */
+gboolean     _gpu_array_begin         (GpuArray              *array,
                                        GpuStream             *stream,
                                        const char            *function,
                                        GCancellable          *cancellable,
+                                       GpuHostWait           *wait,
                                        GError               **error);
 /* Called last by all blocking methods. Waits for the command of @pending or, if there are several
- * commands or the wait may be cancelled, for all work of @timeline. */
-gboolean     _gpu_array_wait          (GpuTimeline           *timeline,
+ * commands or the wait may be cancelled, for the work of @wait. */
+gboolean     _gpu_array_wait          (const GpuHostWait     *wait,
                                        GpuPending            *pending,
                                        const char            *function,
                                        GCancellable          *cancellable,

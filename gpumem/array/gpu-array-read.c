@@ -156,39 +156,36 @@ landing_end (Landing *landing)
                         g_bytes_get_data (landing->staged, NULL));
 }
 
-/* Reads the memory of the device, and sets @timeline to the stream. */
+/* Reads the memory of the device, and begins @wait unless an earlier attempt began it. */
 static gboolean
 land_device (Landing       *landing,
              GpuArray      *array,
              GpuStream     *stream,
              const char    *function,
              GCancellable  *cancellable,
-             GpuTimeline  **timeline,
+             GpuHostWait   *wait,
              GError       **error)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuPending pending = { NULL, 0 };
 
-  if (*timeline == NULL)
-    *timeline = _gpu_array_begin (array, stream, function, cancellable, error);
-
-  return *timeline != NULL
-         && landing_begin (landing, array, *timeline, cancellable == NULL ? &pending : NULL,
+  return (wait->timeline != NULL
+          || _gpu_array_begin (array, stream, function, cancellable, wait, error))
+         && landing_begin (landing, array, wait->timeline, cancellable == NULL ? &pending : NULL,
                            function, error)
-         && _gpu_array_wait (*timeline, &pending, function, cancellable, error);
+         && _gpu_array_wait (wait, &pending, function, cancellable, error);
 }
 
-/* Completes a read of spilled memory. @timeline may execute commands of an earlier attempt, which
+/* Completes a read of spilled memory. @wait may have commands of an earlier attempt, which
  * write to the same destination. */
 static gboolean
-land_spilled (Landing       *landing,
-              GpuTimeline   *timeline,
-              const char    *function,
-              GCancellable  *cancellable,
-              GError       **error)
+land_spilled (Landing            *landing,
+              const GpuHostWait  *wait,
+              const char         *function,
+              GCancellable       *cancellable,
+              GError            **error)
 {
-  if (timeline != NULL && landing->is_split)
-    _gpu_memory_wait_for_all (timeline, function, cancellable, NULL);
+  if (wait->timeline != NULL && landing->is_split)
+    _gpu_memory_wait_for_work (wait, function, cancellable, NULL);
 
   return !g_cancellable_set_error_if_cancelled (cancellable, error)
          && _gpu_array_check_apart (&landing->host, function, error);
@@ -202,7 +199,7 @@ land (Landing       *landing,
       GCancellable  *cancellable,
       GError       **error)
 {
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   GError *failure = NULL;
   gboolean success;
   gint n_moves = 0;
@@ -210,9 +207,8 @@ land (Landing       *landing,
   do
     {
       success = landing_take_spilled (landing, array, &n_moves)
-                ? land_spilled (landing, timeline, function, cancellable, &failure)
-                : land_device (landing, array, stream, function, cancellable, &timeline,
-                               &failure);
+                ? land_spilled (landing, &wait, function, cancellable, &failure)
+                : land_device (landing, array, stream, function, cancellable, &wait, &failure);
     }
   while (!success && was_moved (array, n_moves, &failure));
 
@@ -329,15 +325,14 @@ gpu_array_read_strided (GpuArray      *array,
          && land (&landing, array, stream, function, cancellable, error);
 }
 
-/* Begins the read of @task. Sets @timeline if a stream executes commands of the read. */
+/* Begins the read of @task. Begins @wait if a stream executes commands of the read. */
 static void
 begin (GTask        *task,
        Landing      *landing,
        GpuStream    *stream,
-       GpuTimeline **timeline,
+       GpuHostWait  *wait,
        GError      **error)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuArray *array = g_task_get_source_object (task);
   const char *function = g_task_get_name (task);
   gint n_moves = 0;
@@ -347,14 +342,14 @@ begin (GTask        *task,
       if (landing_take_spilled (landing, array, &n_moves))
         {
           if (!landing->is_split)
-            g_clear_pointer (timeline, _gpu_timeline_unref);
+            _gpu_host_wait_end (wait);
 
           _gpu_array_check_apart (&landing->host, function, error);
         }
-      else if (*timeline != NULL
-               || (*timeline = _gpu_array_begin (array, stream, function,
-                                                 g_task_get_cancellable (task), error)) != NULL)
-        landing_begin (landing, array, *timeline, NULL, function, error);
+      else if (wait->timeline != NULL
+               || _gpu_array_begin (array, stream, function, g_task_get_cancellable (task), wait,
+                                    error))
+        landing_begin (landing, array, wait->timeline, NULL, function, error);
     }
   while (was_moved (array, n_moves, error));
 }
@@ -366,12 +361,12 @@ land_async (GTask      *task,
             GpuStream  *stream,
             GError     *error)
 {
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
 
   if (error == NULL)
-    begin (task, landing, stream, &timeline, &error);
+    begin (task, landing, stream, &wait, &error);
 
-  _gpu_memory_end_task (task, timeline, landing, landing_free, error);
+  _gpu_memory_end_task (task, &wait, landing, landing_free, error);
 }
 
 static Landing *

@@ -6,35 +6,40 @@
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/command/gpu-staging-private.h"
 
-GpuTimeline *
+gboolean
 _gpu_array_begin (GpuArray      *array,
                   GpuStream     *stream,
                   const char    *function,
                   GCancellable  *cancellable,
+                  GpuHostWait   *wait,
                   GError       **error)
 {
   GpuTimeline *timeline;
 
   if (g_cancellable_set_error_if_cancelled (cancellable, error))
-    return NULL;
+    return FALSE;
 
   timeline = _gpu_array_peek_timeline (array, stream, function, error);
 
-  return timeline != NULL && _gpu_timeline_check_capture (timeline, function, error)
-         ? _gpu_timeline_ref (timeline) : NULL;
+  if (timeline == NULL || !_gpu_timeline_check_capture (timeline, function, error))
+    return FALSE;
+
+  _gpu_host_wait_begin (wait, timeline);
+
+  return TRUE;
 }
 
 gboolean
-_gpu_array_wait (GpuTimeline   *timeline,
-                 GpuPending    *pending,
-                 const char    *function,
-                 GCancellable  *cancellable,
-                 GError       **error)
+_gpu_array_wait (const GpuHostWait  *wait,
+                 GpuPending         *pending,
+                 const char         *function,
+                 GCancellable       *cancellable,
+                 GError            **error)
 {
   if (pending->event != NULL || pending->covers != 0)
-    return _gpu_memory_wait_for_operation (timeline, pending, function, error);
+    return _gpu_memory_wait_for_operation (wait->timeline, pending, function, error);
 
-  return _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+  return _gpu_memory_wait_for_work (wait, function, cancellable, error);
 }
 
 GTask *
@@ -84,16 +89,13 @@ write_and_wait (GpuArray              *array,
                 GCancellable          *cancellable,
                 GError               **error)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   GpuPending pending = { NULL, 0 };
 
-  timeline = _gpu_array_begin (array, stream, function, cancellable, error);
-
-  return timeline != NULL
-         && _gpu_array_write (array, timeline, bytes, host, cancellable == NULL ? &pending : NULL,
-                              function, error)
-         && _gpu_array_wait (timeline, &pending, function, cancellable, error);
+  return _gpu_array_begin (array, stream, function, cancellable, &wait, error)
+         && _gpu_array_write (array, wait.timeline, bytes, host,
+                              cancellable == NULL ? &pending : NULL, function, error)
+         && _gpu_array_wait (&wait, &pending, function, cancellable, error);
 }
 
 static void
@@ -103,20 +105,15 @@ write_async (GTask                 *task,
              const GpuArrayLayout  *host,
              GError                *error)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
+  g_auto (GpuHostWait) wait = { NULL };
   GpuArray *array = g_task_get_source_object (task);
   const char *function = g_task_get_name (task);
-  g_autoptr (GpuTimeline) timeline = NULL;
 
-  if (error == NULL)
-    {
-      timeline = _gpu_array_begin (array, stream, function, g_task_get_cancellable (task), &error);
+  if (error == NULL
+      && _gpu_array_begin (array, stream, function, g_task_get_cancellable (task), &wait, &error))
+    _gpu_array_write (array, wait.timeline, bytes, host, NULL, function, &error);
 
-      if (timeline != NULL)
-        _gpu_array_write (array, timeline, bytes, host, NULL, function, &error);
-    }
-
-  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+  _gpu_memory_end_task (task, &wait, NULL, NULL, error);
 }
 
 /**

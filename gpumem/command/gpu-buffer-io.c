@@ -178,27 +178,24 @@ get_device (GpuMemory     *memory,
             GCancellable  *cancellable,
             GError       **error)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   GpuPending pending = { NULL, 0 };
   g_autoptr (GBytes) bytes = NULL;
   gpointer data;
 
-  timeline = _gpu_memory_get_timeline (memory, stream, function, cancellable, error);
-
-  if (timeline == NULL
+  if (!_gpu_memory_begin_wait (memory, stream, function, cancellable, &wait, error)
       || !_gpu_memory_check_range (memory, function, "source", offset, size, error))
     return NULL;
 
   bytes = _gpu_bytes_new (size, function, &data, error);
 
   if (bytes == NULL
-      || !_gpu_timeline_read (timeline, function, memory, offset, data, size,
+      || !_gpu_timeline_read (wait.timeline, function, memory, offset, data, size,
                               cancellable == NULL ? NULL : bytes,
                               cancellable == NULL ? &pending : NULL, error)
-      || !_gpu_memory_wait_for_operation (timeline, &pending, function, error)
+      || !_gpu_memory_wait_for_operation (wait.timeline, &pending, function, error)
       || (cancellable != NULL
-          && !_gpu_memory_wait_for_all (timeline, function, cancellable, error)))
+          && !_gpu_memory_wait_for_work (&wait, function, cancellable, error)))
     return NULL;
 
   return g_steal_pointer (&bytes);
@@ -255,27 +252,25 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
   return bytes;
 }
 
-/* Submits the read of gpu_buffer_read_bytes_async(), and sets @timeline. */
+/* Begins @wait and submits the read of gpu_buffer_read_bytes_async(). */
 static GBytes *
 begin_read (GpuMemory    *memory,
             GpuStream    *stream,
             gsize         offset,
             gsize         size,
             GTask        *task,
-            GpuTimeline **timeline,
+            GpuHostWait  *wait,
             GError      **error)
 {
   const char *function = "gpu_buffer_read_bytes_async";
   g_autoptr (GBytes) bytes = NULL;
   gpointer data;
 
-  *timeline = _gpu_memory_get_timeline (memory, stream, function, g_task_get_cancellable (task),
-                                        error);
-
-  if (*timeline == NULL
+  if (!_gpu_memory_begin_wait (memory, stream, function, g_task_get_cancellable (task), wait,
+                               error)
       || !_gpu_memory_check_range (memory, function, "source", offset, size, error)
       || (bytes = _gpu_bytes_new (size, function, &data, error)) == NULL
-      || !_gpu_timeline_transfer_bytes (*timeline, function, FALSE, memory, offset, bytes,
+      || !_gpu_timeline_transfer_bytes (wait->timeline, function, FALSE, memory, offset, bytes,
                                         _gpu_progress_peek (task), error))
     return NULL;
 
@@ -329,9 +324,8 @@ gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
                              GAsyncReadyCallback    callback,
                              gpointer               user_data)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
+  g_auto (GpuHostWait) wait = { NULL };
   GpuMemory *memory = (GpuMemory *) buffer;
-  g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
   GBytes *bytes;
@@ -347,15 +341,15 @@ gpu_buffer_read_bytes_async (GpuBuffer             *buffer,
     {
       g_autoptr (GBytes) spilled = _gpu_memory_ref_spilled (memory, &n_moves);
 
-      g_clear_pointer (&timeline, _gpu_timeline_unref);
+      _gpu_host_wait_end (&wait);
       bytes = spilled != NULL
               ? get_spilled (memory, spilled, offset, size, "gpu_buffer_read_bytes_async",
                              cancellable, &error)
-              : begin_read (memory, stream, offset, size, task, &timeline, &error);
+              : begin_read (memory, stream, offset, size, task, &wait, &error);
     }
   while (bytes == NULL && _gpu_memory_was_moved (memory, n_moves, &error));
 
-  _gpu_memory_end_task (task, timeline, bytes, (GDestroyNotify) g_bytes_unref, error);
+  _gpu_memory_end_task (task, &wait, bytes, (GDestroyNotify) g_bytes_unref, error);
 }
 
 /**
@@ -407,8 +401,7 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
                         GError       **error)
 {
   const char *function = "gpu_buffer_write_bytes";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   GpuPending pending = { NULL, 0 };
   gconstpointer data;
   gsize size;
@@ -416,15 +409,14 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
   data = g_bytes_get_data (bytes, &size);
 
-  return timeline != NULL
-         && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size,
+  return _gpu_memory_begin_wait ((GpuMemory *) buffer, stream, function, cancellable, &wait, error)
+         && _gpu_timeline_write (wait.timeline, function, GPU_MEMORY (buffer), offset, data, size,
                                  bytes, cancellable == NULL ? &pending : NULL, error)
-         && _gpu_memory_wait_for_operation (timeline, &pending, function, error)
+         && _gpu_memory_wait_for_operation (wait.timeline, &pending, function, error)
          && (cancellable == NULL
-             || _gpu_memory_wait_for_all (timeline, function, cancellable, error));
+             || _gpu_memory_wait_for_work (&wait, function, cancellable, error));
 }
 
 /**
@@ -466,8 +458,7 @@ gpu_buffer_write_bytes_async (GpuBuffer             *buffer,
                               gpointer               user_data)
 {
   const char *function = "gpu_buffer_write_bytes_async";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
 
@@ -476,15 +467,15 @@ gpu_buffer_write_bytes_async (GpuBuffer             *buffer,
 
   task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
                                  gpu_buffer_write_bytes_async, cancellable, callback, user_data,
-                                 &timeline, &error);
+                                 &wait, &error);
   _gpu_progress_begin (task, g_bytes_get_size (bytes), progress_callback, progress_data,
                        progress_notify);
 
-  if (timeline != NULL)
-    _gpu_timeline_transfer_bytes (timeline, function, TRUE, GPU_MEMORY (buffer), offset, bytes,
+  if (wait.timeline != NULL)
+    _gpu_timeline_transfer_bytes (wait.timeline, function, TRUE, GPU_MEMORY (buffer), offset, bytes,
                                   _gpu_progress_peek (task), &error);
 
-  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+  _gpu_memory_end_task (task, &wait, NULL, NULL, error);
 }
 
 /**
@@ -539,17 +530,14 @@ gpu_buffer_fill (GpuBuffer     *buffer,
                  GError       **error)
 {
   const char *function = "gpu_buffer_fill";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
-
-  return timeline != NULL
-         && _gpu_timeline_fill (timeline, function, GPU_MEMORY (buffer), offset, size, pattern,
+  return _gpu_memory_begin_wait ((GpuMemory *) buffer, stream, function, cancellable, &wait, error)
+         && _gpu_timeline_fill (wait.timeline, function, GPU_MEMORY (buffer), offset, size, pattern,
                                 pattern_size, error)
-         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+         && _gpu_memory_wait_for_work (&wait, function, cancellable, error);
 }
 
 /**
@@ -585,18 +573,15 @@ gpu_buffer_copy (GpuBuffer     *buffer,
   const char *function = "gpu_buffer_copy";
   const GpuRangeCopy copy = { (GpuMemory *) buffer, offset, (GpuMemory *) source, source_offset,
                               size };
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuPatience patience = { .cancellable = cancellable };
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (GPU_IS_BUFFER (source), FALSE);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
-
-  return timeline != NULL
-         && _gpu_timeline_copy_with (timeline, function, &copy, &patience, error)
-         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+  return _gpu_memory_begin_wait ((GpuMemory *) buffer, stream, function, cancellable, &wait, error)
+         && _gpu_timeline_copy_with (wait.timeline, function, &copy, &patience, error)
+         && _gpu_memory_wait_for_work (&wait, function, cancellable, error);
 }
 
 /* A copy that a worker thread performs for gpu_buffer_copy_async(). */
@@ -638,13 +623,15 @@ copy_in_thread (GTask        *task,
                 GCancellable *cancellable)
 {
   const char *function = "gpu_buffer_copy_async";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   const AsyncCopy *copy = task_data;
+  g_auto (GpuHostWait) wait = { NULL };
   GpuPatience patience = { .cancellable = cancellable };
   GError *error = NULL;
 
+  _gpu_host_wait_begin (&wait, copy->timeline);
+
   if (_gpu_timeline_copy_with (copy->timeline, function, &copy->ranges, &patience, &error)
-      && _gpu_memory_wait_for_all (copy->timeline, function, cancellable, &error))
+      && _gpu_memory_wait_for_work (&wait, function, cancellable, &error))
     g_task_return_boolean (task, TRUE);
   else
     g_task_return_error (task, error);
@@ -683,9 +670,8 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
   const char *function = "gpu_buffer_copy_async";
   const GpuRangeCopy copy = { (GpuMemory *) buffer, offset, (GpuMemory *) source, source_offset,
                               size };
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuPatience patience = { .must_not_block = TRUE };
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
 
@@ -693,19 +679,19 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
   g_return_if_fail (GPU_IS_BUFFER (source));
 
   task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function, gpu_buffer_copy_async,
-                                 cancellable, callback, user_data, &timeline, &error);
+                                 cancellable, callback, user_data, &wait, &error);
 
-  if (timeline != NULL)
-    _gpu_timeline_copy_with (timeline, function, &copy, &patience, &error);
+  if (wait.timeline != NULL)
+    _gpu_timeline_copy_with (wait.timeline, function, &copy, &patience, &error);
 
   if (patience.would_block)
     {
-      g_task_set_task_data (task, async_copy_new (timeline, &copy), async_copy_free);
+      g_task_set_task_data (task, async_copy_new (wait.timeline, &copy), async_copy_free);
       _gpu_workers_run_task (task, copy_in_thread);
       return;
     }
 
-  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+  _gpu_memory_end_task (task, &wait, NULL, NULL, error);
 }
 
 /**
@@ -758,20 +744,18 @@ gpu_buffer_map (GpuBuffer     *buffer,
                 GError       **error)
 {
   const char *function = "gpu_buffer_map";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GpuMapping) mapping = NULL;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
-
-  if (timeline == NULL)
+  if (!_gpu_memory_begin_wait ((GpuMemory *) buffer, stream, function, cancellable, &wait, error))
     return NULL;
 
-  mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (buffer), flags, offset, size,
+  mapping = _gpu_timeline_map (wait.timeline, function, GPU_MEMORY (buffer), flags, offset, size,
                                error);
 
-  if (mapping == NULL || !_gpu_memory_wait_for_all (timeline, function, cancellable, error))
+  if (mapping == NULL || !_gpu_memory_wait_for_work (&wait, function, cancellable, error))
     return NULL;
 
   return g_steal_pointer (&mapping);
@@ -804,7 +788,7 @@ gpu_buffer_map_async (GpuBuffer           *buffer,
                       gpointer             user_data)
 {
   const char *function = "gpu_buffer_map_async";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GTask) task = NULL;
   GpuMapping *mapping = NULL;
   GError *error = NULL;
@@ -812,13 +796,13 @@ gpu_buffer_map_async (GpuBuffer           *buffer,
   g_return_if_fail (GPU_IS_BUFFER (buffer));
 
   task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function, gpu_buffer_map_async,
-                                 cancellable, callback, user_data, &timeline, &error);
+                                 cancellable, callback, user_data, &wait, &error);
 
-  if (timeline != NULL)
-    mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (buffer), flags, offset, size,
+  if (wait.timeline != NULL)
+    mapping = _gpu_timeline_map (wait.timeline, function, GPU_MEMORY (buffer), flags, offset, size,
                                  &error);
 
-  _gpu_memory_end_task (task, timeline, mapping, g_object_unref, error);
+  _gpu_memory_end_task (task, &wait, mapping, g_object_unref, error);
 }
 
 /**

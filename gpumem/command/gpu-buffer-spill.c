@@ -418,20 +418,24 @@ write_contents (GpuMemory    *memory,
   GpuTimeline *own = _gpu_timeline_get_partner (timeline, timeline->context, function, error);
   gsize size;
   gconstpointer data = g_bytes_get_data (memory->spilled, &size);
+  g_auto (GpuHostWait) wait = { NULL };
   gboolean success;
 
   if (own == NULL)
     return FALSE;
 
-  success = follow_earlier_work (memory->storage, own, function, error)
+  success = follow_earlier_work (memory->storage, own, function, error);
+  _gpu_host_wait_begin (&wait, own);
+  success = success
             && _gpu_timeline_write (own, function, GPU_MEMORY (twin), 0, data, size,
                                     memory->spilled, NULL, error);
 
   if (success)
     {
-      const GpuPoint written = { own, _gpu_timeline_get_submitted (own) };
+      const GpuPoint written = { own, wait.work.last };
       const GpuSubmission submission = { .function = function, .after = &written };
 
+      _gpu_host_wait_end (&wait);
       success = _gpu_submit (timeline, &submission, NULL, error);
     }
 

@@ -397,18 +397,11 @@ get_cancellable (const Copy *copy)
 
 /* The wait may be cancelled, because the operation holds a reference to the bytes of the chunk. */
 static gboolean
-wait_for_chunk (Copy         *copy,
-                GpuTimeline  *timeline,
-                GError      **error)
+wait_for_chunk (Copy               *copy,
+                const GpuHostWait  *wait,
+                GError            **error)
 {
-  guint64 seq = _gpu_timeline_get_submitted (timeline);
-
-  if (_gpu_timeline_wait_until (timeline, seq, -1, get_cancellable (copy), error))
-    return TRUE;
-
-  g_prefix_error (error, "%s: ", copy->function);
-
-  return FALSE;
+  return _gpu_memory_wait_for_work (wait, copy->function, get_cancellable (copy), error);
 }
 
 static gboolean
@@ -420,17 +413,22 @@ copy_chunk (Copy    *copy,
 {
   GpuTimeline *from = copy->timelines[GPU_CROSS_DRIVER_FROM];
   GpuTimeline *to = copy->timelines[GPU_CROSS_DRIVER_TO];
+  g_auto (GpuHostWait) read = { NULL };
+  g_auto (GpuHostWait) written = { NULL };
   gpointer data = (gpointer) g_bytes_get_data (bytes, NULL);
+
+  _gpu_host_wait_begin (&read, from);
+  _gpu_host_wait_begin (&written, to);
 
   return _gpu_timeline_read (from, copy->function, copy->memories[GPU_CROSS_DRIVER_FROM],
                              copy->offsets[GPU_CROSS_DRIVER_FROM] + start, data, size, bytes, NULL,
                              error)
-         && wait_for_chunk (copy, from, error)
+         && wait_for_chunk (copy, &read, error)
          && _gpu_timeline_write (to, copy->function, copy->memories[GPU_CROSS_DRIVER_TO],
                                  copy->offsets[GPU_CROSS_DRIVER_TO]
                                    + start, data, size, bytes, NULL,
                                  error)
-         && wait_for_chunk (copy, to, error);
+         && wait_for_chunk (copy, &written, error);
 }
 
 /* Waits for earlier work on the user's stream. If earlier work fails, the copy also fails, as it
@@ -440,9 +438,12 @@ wait_for_turn (Copy    *copy,
                GError **error)
 {
   GpuTimeline *timeline = copy->timelines[copy->user];
+  g_auto (GpuHostWait) wait = { NULL };
+
+  _gpu_host_wait_begin (&wait, timeline);
 
   return _gpu_timeline_is_complete (timeline, _gpu_timeline_get_submitted (timeline))
-         || wait_for_chunk (copy, timeline, error);
+         || wait_for_chunk (copy, &wait, error);
 }
 
 static gboolean
@@ -451,7 +452,6 @@ copy_blocking (Copy        *copy,
                GError     **error)
 {
   gsize chunk_size = MIN (copy->size, BLOCKING_CHUNK);
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuAccess accesses[2];
   g_autoptr (GBytes) bytes = NULL;
   gpointer data;

@@ -169,20 +169,17 @@ gpu_image_read_bytes (GpuImage         *image,
                       GError          **error)
 {
   const char *function = "gpu_image_read_bytes";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GBytes) bytes = NULL;
 
   g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) image, stream, function, cancellable, error);
-
-  if (timeline == NULL)
+  if (!_gpu_memory_begin_wait ((GpuMemory *) image, stream, function, cancellable, &wait, error))
     return NULL;
 
-  bytes = submit_read (timeline, function, image, layout, extent, error);
+  bytes = submit_read (wait.timeline, function, image, layout, extent, error);
 
-  if (bytes == NULL || !_gpu_memory_wait_for_all (timeline, function, cancellable, error))
+  if (bytes == NULL || !_gpu_memory_wait_for_work (&wait, function, cancellable, error))
     return NULL;
 
   return g_steal_pointer (&bytes);
@@ -214,8 +211,7 @@ gpu_image_read_bytes_async (GpuImage             *image,
                             gpointer              user_data)
 {
   const char *function = "gpu_image_read_bytes_async";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GTask) task = NULL;
   GBytes *bytes = NULL;
   GError *error = NULL;
@@ -223,12 +219,12 @@ gpu_image_read_bytes_async (GpuImage             *image,
   g_return_if_fail (GPU_IS_IMAGE (image));
 
   task = _gpu_memory_begin_task ((GpuMemory *) image, stream, function, gpu_image_read_bytes_async,
-                                 cancellable, callback, user_data, &timeline, &error);
+                                 cancellable, callback, user_data, &wait, &error);
 
-  if (timeline != NULL)
-    bytes = submit_read (timeline, function, image, layout, extent, &error);
+  if (wait.timeline != NULL)
+    bytes = submit_read (wait.timeline, function, image, layout, extent, &error);
 
-  _gpu_memory_end_task (task, timeline, bytes, (GDestroyNotify) g_bytes_unref, error);
+  _gpu_memory_end_task (task, &wait, bytes, (GDestroyNotify) g_bytes_unref, error);
 }
 
 /**
@@ -340,18 +336,15 @@ gpu_image_write_bytes (GpuImage         *image,
                        GError          **error)
 {
   const char *function = "gpu_image_write_bytes";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   const GpuLayout pitches = { 0, 0, 0, row_pitch, slice_pitch };
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
 
   g_return_val_if_fail (GPU_IS_IMAGE (image), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) image, stream, function, cancellable, error);
-
-  return timeline != NULL
-         && submit_write (timeline, function, image, layout, extent, bytes, &pitches, error)
-         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+  return _gpu_memory_begin_wait ((GpuMemory *) image, stream, function, cancellable, &wait, error)
+         && submit_write (wait.timeline, function, image, layout, extent, bytes, &pitches, error)
+         && _gpu_memory_wait_for_work (&wait, function, cancellable, error);
 }
 
 /**
@@ -386,9 +379,8 @@ gpu_image_write_bytes_async (GpuImage             *image,
                              gpointer              user_data)
 {
   const char *function = "gpu_image_write_bytes_async";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   const GpuLayout pitches = { 0, 0, 0, row_pitch, slice_pitch };
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
 
@@ -397,12 +389,12 @@ gpu_image_write_bytes_async (GpuImage             *image,
 
   task = _gpu_memory_begin_task ((GpuMemory *) image, stream, function,
                                  gpu_image_write_bytes_async, cancellable, callback, user_data,
-                                 &timeline, &error);
+                                 &wait, &error);
 
-  if (timeline != NULL)
-    submit_write (timeline, function, image, layout, extent, bytes, &pitches, &error);
+  if (wait.timeline != NULL)
+    submit_write (wait.timeline, function, image, layout, extent, bytes, &pitches, &error);
 
-  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+  _gpu_memory_end_task (task, &wait, NULL, NULL, error);
 }
 
 /**
@@ -456,17 +448,14 @@ gpu_image_fill (GpuImage         *image,
                 GError          **error)
 {
   const char *function = "gpu_image_fill";
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
 
   g_return_val_if_fail (GPU_IS_IMAGE (image), FALSE);
   g_return_val_if_fail (color != NULL, FALSE);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) image, stream, function, cancellable, error);
-
-  return timeline != NULL
-         && _gpu_timeline_fill_image (timeline, function, image, color, layout, extent, error)
-         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+  return _gpu_memory_begin_wait ((GpuMemory *) image, stream, function, cancellable, &wait, error)
+         && _gpu_timeline_fill_image (wait.timeline, function, image, color, layout, extent, error)
+         && _gpu_memory_wait_for_work (&wait, function, cancellable, error);
 }
 
 /**
@@ -497,21 +486,20 @@ gpu_image_map (GpuImage         *image,
                GError          **error)
 {
   const char *function = "gpu_image_map";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GpuMapping) mapping = NULL;
   GpuExtent rest;
 
   g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) image, stream, function, cancellable, error);
   rest = _gpu_image_get_rest (image, layout, extent);
 
-  if (timeline == NULL)
+  if (!_gpu_memory_begin_wait ((GpuMemory *) image, stream, function, cancellable, &wait, error))
     return NULL;
 
-  mapping = _gpu_timeline_map_image (timeline, function, image, flags, layout, &rest, error);
+  mapping = _gpu_timeline_map_image (wait.timeline, function, image, flags, layout, &rest, error);
 
-  if (mapping == NULL || !_gpu_memory_wait_for_all (timeline, function, cancellable, error))
+  if (mapping == NULL || !_gpu_memory_wait_for_work (&wait, function, cancellable, error))
     return NULL;
 
   return g_steal_pointer (&mapping);
@@ -544,7 +532,7 @@ gpu_image_map_async (GpuImage             *image,
                      gpointer              user_data)
 {
   const char *function = "gpu_image_map_async";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GTask) task = NULL;
   GpuMapping *mapping = NULL;
   GError *error = NULL;
@@ -553,13 +541,14 @@ gpu_image_map_async (GpuImage             *image,
   g_return_if_fail (GPU_IS_IMAGE (image));
 
   task = _gpu_memory_begin_task ((GpuMemory *) image, stream, function, gpu_image_map_async,
-                                 cancellable, callback, user_data, &timeline, &error);
+                                 cancellable, callback, user_data, &wait, &error);
   rest = _gpu_image_get_rest (image, layout, extent);
 
-  if (timeline != NULL)
-    mapping = _gpu_timeline_map_image (timeline, function, image, flags, layout, &rest, &error);
+  if (wait.timeline != NULL)
+    mapping = _gpu_timeline_map_image (wait.timeline, function, image, flags, layout, &rest,
+                                       &error);
 
-  _gpu_memory_end_task (task, timeline, mapping, g_object_unref, error);
+  _gpu_memory_end_task (task, &wait, mapping, g_object_unref, error);
 }
 
 /**

@@ -14,20 +14,20 @@ GpuTimeline *_gpu_memory_peek_timeline      (GpuMemory            *memory,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
-/* (transfer full): like _gpu_memory_peek_timeline(), for operations that the host waits for: also
- * fails with GPU_ERROR_NOT_SUPPORTED if the stream is being captured. Callers submit such
- * operations with a GpuPending or within a GpuHostWait. */
-GpuTimeline *_gpu_memory_get_timeline       (GpuMemory            *memory,
+/* Gets the timeline like _gpu_memory_peek_timeline(), and begins @wait for operations that the host
+ * waits for. Fails with GPU_ERROR_NOT_SUPPORTED if the stream is being captured. */
+gboolean     _gpu_memory_begin_wait         (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,
                                              GCancellable         *cancellable,
+                                             GpuHostWait          *wait,
                                              GError              **error);
 gboolean     _gpu_memory_wait_for_operation (GpuTimeline          *timeline,
                                              GpuPending           *pending,
                                              const char           *function,
                                              GError              **error);
-/* Waits for all work submitted to @timeline so far. */
-gboolean     _gpu_memory_wait_for_all       (GpuTimeline          *timeline,
+/* Waits for the work that was submitted within @wait. */
+gboolean     _gpu_memory_wait_for_work      (const GpuHostWait    *wait,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
@@ -45,8 +45,7 @@ gboolean     _gpu_memory_read_spilled       (GpuMemory            *memory,
                                              gsize                 size,
                                              const char           *function,
                                              GError              **error);
-/* Begins an asynchronous method. Returns its task and sets @timeline, or sets @timeline to NULL on
- * failure. */
+/* Begins an asynchronous method. Returns its task and begins @wait, unless it sets @error. */
 GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,
@@ -54,13 +53,13 @@ GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              GCancellable         *cancellable,
                                              GAsyncReadyCallback   callback,
                                              gpointer              user_data,
-                                             GpuTimeline         **timeline,
+                                             GpuHostWait          *wait,
                                              GError              **error);
-/* If @error is NULL, the task returns @result once all work submitted to @timeline has completed,
- * or soon if @timeline is NULL. Otherwise the task returns @error at once. Takes ownership of
- * @result and @error. */
+/* If @error is NULL, the task returns @result once the work that was submitted within @wait has
+ * completed, or soon if @wait has no timeline. Otherwise the task returns @error at once. Takes
+ * ownership of @result and @error. */
 void         _gpu_memory_end_task           (GTask                *task,
-                                             GpuTimeline          *timeline,
+                                             const GpuHostWait    *wait,
                                              gpointer              result,
                                              GDestroyNotify        result_free,
                                              GError               *error);

@@ -29,17 +29,22 @@ _gpu_memory_peek_timeline (GpuMemory     *memory,
   return _gpu_context_peek_timeline (memory->context, stream, function, error);
 }
 
-GpuTimeline *
-_gpu_memory_get_timeline (GpuMemory     *memory,
-                          GpuStream     *stream,
-                          const char    *function,
-                          GCancellable  *cancellable,
-                          GError       **error)
+gboolean
+_gpu_memory_begin_wait (GpuMemory     *memory,
+                        GpuStream     *stream,
+                        const char    *function,
+                        GCancellable  *cancellable,
+                        GpuHostWait   *wait,
+                        GError       **error)
 {
   GpuTimeline *timeline = _gpu_memory_peek_timeline (memory, stream, function, cancellable, error);
 
-  return timeline != NULL && _gpu_timeline_check_capture (timeline, function, error)
-         ? _gpu_timeline_ref (timeline) : NULL;
+  if (timeline == NULL || !_gpu_timeline_check_capture (timeline, function, error))
+    return FALSE;
+
+  _gpu_host_wait_begin (wait, timeline);
+
+  return TRUE;
 }
 
 gboolean
@@ -57,13 +62,12 @@ _gpu_memory_wait_for_operation (GpuTimeline  *timeline,
 }
 
 gboolean
-_gpu_memory_wait_for_all (GpuTimeline   *timeline,
-                          const char    *function,
-                          GCancellable  *cancellable,
-                          GError       **error)
+_gpu_memory_wait_for_work (const GpuHostWait  *wait,
+                           const char         *function,
+                           GCancellable       *cancellable,
+                           GError            **error)
 {
-  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_submitted (timeline), -1, cancellable,
-                                error))
+  if (_gpu_host_wait_block (wait, cancellable, error))
     return TRUE;
 
   g_prefix_error (error, "%s: ", function);
@@ -186,34 +190,33 @@ _gpu_memory_begin_task (GpuMemory            *memory,
                         GCancellable         *cancellable,
                         GAsyncReadyCallback   callback,
                         gpointer              user_data,
-                        GpuTimeline         **timeline,
+                        GpuHostWait          *wait,
                         GError              **error)
 {
   GTask *task = g_task_new (memory, cancellable, callback, user_data);
 
   g_task_set_source_tag (task, tag);
-  *timeline = _gpu_memory_get_timeline (memory, stream, function, cancellable, error);
+  _gpu_memory_begin_wait (memory, stream, function, cancellable, wait, error);
 
   return task;
 }
 
 void
-_gpu_memory_end_task (GTask           *task,
-                      GpuTimeline     *timeline,
-                      gpointer         result,
-                      GDestroyNotify   result_free,
-                      GError          *error)
+_gpu_memory_end_task (GTask              *task,
+                      const GpuHostWait  *wait,
+                      gpointer            result,
+                      GDestroyNotify      result_free,
+                      GError             *error)
 {
-  if (error == NULL && timeline == NULL)
-    {
-      _gpu_task_wait_end (_gpu_task_wait_new (task, result, result_free), NULL);
-      return;
-    }
-
   if (error == NULL)
     {
-      _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, result,
-                                 result_free);
+      GpuTaskWait *end = _gpu_task_wait_new (task, result, result_free);
+      g_autoptr (GError) failure = NULL;
+
+      if (wait->timeline == NULL
+          || !_gpu_host_wait_notify (wait, _gpu_task_wait_end, end, &failure))
+        _gpu_task_wait_end (end, failure);
+
       return;
     }
 

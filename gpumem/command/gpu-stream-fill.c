@@ -117,12 +117,14 @@ compose_fill (GpuTimeline  *timeline,
   gsize n_patterns = MIN (fill->size / fill->pattern_size,
                           MAX (SEED_SIZE / fill->pattern_size, 1));
   gsize done = n_patterns * fill->pattern_size;
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GBytes) seed = NULL;
   gpointer data;
 
   /* A graph would read the seed again, which is freed after the fill. So the fill must neither be
    * captured nor join a capture. */
+  _gpu_host_wait_begin (&wait, timeline);
+
   if (!check_unmapped (function, fill->destination, fill->offset, fill->size, error)
       || !_gpu_timeline_check_capture (timeline, function, error))
     return FALSE;

@@ -38,19 +38,18 @@ gpu_svm_map (GpuSvm        *svm,
              GError       **error)
 {
   const char *function = "gpu_svm_map";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GpuMapping) mapping = NULL;
 
   g_return_val_if_fail (GPU_IS_SVM (svm), NULL);
 
-  timeline = _gpu_memory_get_timeline ((GpuMemory *) svm, stream, function, cancellable, error);
-
-  if (timeline == NULL)
+  if (!_gpu_memory_begin_wait ((GpuMemory *) svm, stream, function, cancellable, &wait, error))
     return NULL;
 
-  mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (svm), flags, offset, size, error);
+  mapping = _gpu_timeline_map (wait.timeline, function, GPU_MEMORY (svm), flags, offset, size,
+                               error);
 
-  if (mapping == NULL || !_gpu_memory_wait_for_all (timeline, function, cancellable, error))
+  if (mapping == NULL || !_gpu_memory_wait_for_work (&wait, function, cancellable, error))
     return NULL;
 
   return g_steal_pointer (&mapping);
@@ -83,7 +82,7 @@ gpu_svm_map_async (GpuSvm              *svm,
                    gpointer             user_data)
 {
   const char *function = "gpu_svm_map_async";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GTask) task = NULL;
   GpuMapping *mapping = NULL;
   GError *error = NULL;
@@ -91,13 +90,13 @@ gpu_svm_map_async (GpuSvm              *svm,
   g_return_if_fail (GPU_IS_SVM (svm));
 
   task = _gpu_memory_begin_task ((GpuMemory *) svm, stream, function, gpu_svm_map_async,
-                                 cancellable, callback, user_data, &timeline, &error);
+                                 cancellable, callback, user_data, &wait, &error);
 
-  if (timeline != NULL)
-    mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (svm), flags, offset, size,
+  if (wait.timeline != NULL)
+    mapping = _gpu_timeline_map (wait.timeline, function, GPU_MEMORY (svm), flags, offset, size,
                                  &error);
 
-  _gpu_memory_end_task (task, timeline, mapping, g_object_unref, error);
+  _gpu_memory_end_task (task, &wait, mapping, g_object_unref, error);
 }
 
 /**

@@ -52,13 +52,13 @@ typedef struct
 /* --- copies that the calling thread performs -------------------------------------------------- */
 
 static gboolean
-wait_until (const FileCopy  *copy,
-            guint64          seq,
-            GError         **error)
+wait_for_work (const FileCopy     *copy,
+               const GpuHostWait  *wait,
+               GError            **error)
 {
   GError *failure = NULL;
 
-  if (_gpu_timeline_wait_until (copy->timeline, seq, -1, copy->cancellable, &failure))
+  if (_gpu_host_wait_block (wait, copy->cancellable, &failure))
     return TRUE;
 
   if (!g_str_has_prefix (failure->message, copy->function))
@@ -76,16 +76,19 @@ copy_device (const FileCopy  *copy,
              GBytes          *bytes,
              GError         **error)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
+  g_auto (GpuHostWait) wait = { NULL };
   guint8 *data = (guint8 *) g_bytes_get_data (bytes, NULL);
   gsize offset = copy->offset + done;
-  gboolean success = copy->read
-                     ? _gpu_timeline_write (copy->timeline, copy->function, copy->memory, offset,
-                                            data, size, bytes, NULL, error)
-                     : _gpu_timeline_read (copy->timeline, copy->function, copy->memory, offset,
-                                           data, size, bytes, NULL, error);
+  gboolean success;
 
-  return success && wait_until (copy, _gpu_timeline_get_submitted (copy->timeline), error);
+  _gpu_host_wait_begin (&wait, copy->timeline);
+  success = copy->read
+            ? _gpu_timeline_write (copy->timeline, copy->function, copy->memory, offset, data, size,
+                                   bytes, NULL, error)
+            : _gpu_timeline_read (copy->timeline, copy->function, copy->memory, offset, data, size,
+                                  bytes, NULL, error);
+
+  return success && wait_for_work (copy, &wait, error);
 }
 
 /* If the file fails, all bytes before its failure are copied. */
@@ -137,16 +140,27 @@ block_new (const FileCopy  *copy,
   return NULL;
 }
 
+static gboolean
+wait_for_earlier (const FileCopy  *copy,
+                  GError         **error)
+{
+  g_auto (GpuHostWait) wait = { NULL };
+
+  _gpu_host_wait_begin (&wait, copy->timeline);
+
+  return _gpu_timeline_is_complete (copy->timeline, _gpu_timeline_get_submitted (copy->timeline))
+         || wait_for_work (copy, &wait, error);
+}
+
 /* Copies in the calling thread, because the stream cannot execute the copy: the driver cannot make
  * streams wait for the host, or there is no page-locked memory or thread. */
 static gboolean
 copy_in_caller (const FileCopy  *copy,
                 GError         **error)
 {
-  guint64 earlier = _gpu_timeline_get_submitted (copy->timeline);
   g_autoptr (GBytes) block = NULL;
 
-  if ((!_gpu_timeline_is_complete (copy->timeline, earlier) && !wait_until (copy, earlier, error))
+  if (!wait_for_earlier (copy, error)
       || (block = block_new (copy, error)) == NULL)
     return FALSE;
 
@@ -309,15 +323,13 @@ begin (const FileCopy  *copy,
   return begun;
 }
 
-/* Submits the copy, and sets @cross to a new reference to it, and @seq to its point. Sets @cross to
- * NULL, without an error, if the calling thread must copy. */
+/* Submits the copy, and sets @cross to a new reference to it. Sets @cross to NULL, without an
+ * error, if the calling thread must copy. Callers are within a GpuHostWait. */
 static gboolean
 submit (const FileCopy  *copy,
         GpuCrossDriver **cross,
-        guint64         *seq,
         GError         **error)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
   GpuAccess access = { copy->memory, copy->read, copy->offset, copy->size };
   Operation operation = { .copy = copy };
   GpuRetain retain = { NULL, &retain_cross, 1, NULL };
@@ -341,7 +353,6 @@ submit (const FileCopy  *copy,
   if (_gpu_submit (copy->timeline, &submission, NULL, error))
     {
       *cross = operation.cross;
-      *seq = operation.seq;
       return TRUE;
     }
 
@@ -417,12 +428,17 @@ copy_in_order (FileCopy   *copy,
                GError    **error)
 {
   g_autoptr (GpuCrossDriver) cross = NULL;
-  guint64 seq;
+  g_auto (GpuHostWait) wait = { NULL };
 
-  return prepare (copy, _gpu_stream_get_timeline (stream, copy->function, error), file, error)
-         && (copy->size == 0
-             || (submit (copy, &cross, &seq, error)
-                 && (cross != NULL || copy_in_caller (copy, error))));
+  if (!prepare (copy, _gpu_stream_get_timeline (stream, copy->function, error), file, error))
+    return FALSE;
+
+  if (copy->size == 0)
+    return TRUE;
+
+  _gpu_host_wait_begin (&wait, copy->timeline);
+
+  return submit (copy, &cross, error) && (cross != NULL || copy_in_caller (copy, error));
 }
 
 static void
@@ -452,19 +468,19 @@ cancel (GpuCrossDriver  *cross,
 }
 
 static gboolean
-copy_and_wait (const FileCopy  *copy,
-               GError         **error)
+copy_and_wait (const FileCopy     *copy,
+               const GpuHostWait  *wait,
+               GError            **error)
 {
   g_autoptr (GpuCrossDriver) cross = NULL;
-  guint64 seq;
 
-  if (!submit (copy, &cross, &seq, error))
+  if (!submit (copy, &cross, error))
     return FALSE;
 
   if (cross == NULL)
     return copy_in_caller (copy, error);
 
-  if (wait_until (copy, seq, error))
+  if (wait_for_work (copy, wait, error))
     return TRUE;
 
   if (g_cancellable_is_cancelled (copy->cancellable))
@@ -479,12 +495,13 @@ copy_blocking (FileCopy   *copy,
                GpuFile    *file,
                GError    **error)
 {
-  g_autoptr (GpuTimeline) timeline = _gpu_memory_get_timeline (copy->memory, stream, copy->function,
-                                                               NULL, error);
+  g_auto (GpuHostWait) wait = { NULL };
 
   copy->is_awaited = TRUE;
 
-  return prepare (copy, timeline, file, error) && (copy->size == 0 || copy_and_wait (copy, error));
+  return _gpu_memory_begin_wait (copy->memory, stream, copy->function, NULL, &wait, error)
+         && prepare (copy, wait.timeline, file, error)
+         && (copy->size == 0 || copy_and_wait (copy, &wait, error));
 }
 
 /* --- asynchronous variants -------------------------------------------------------------------- */
@@ -567,10 +584,10 @@ waiter_cancelled (GCancellable *cancellable G_GNUC_UNUSED,
 
 /* Takes ownership of @cross. */
 static void
-wait_in_task (GTask          *task,
-              const FileCopy *copy,
-              GpuCrossDriver *cross,
-              guint64         seq)
+wait_in_task (GTask             *task,
+              const FileCopy    *copy,
+              GpuCrossDriver    *cross,
+              const GpuHostWait *wait)
 {
   Waiter *waiter = g_new0 (Waiter, 1);
   g_autoptr (GError) error = NULL;
@@ -587,7 +604,7 @@ wait_in_task (GTask          *task,
       g_source_attach (waiter->cancel_source, g_task_get_context (task));
     }
 
-  if (!_gpu_timeline_notify (copy->timeline, seq, waiter_end, waiter, &error))
+  if (!_gpu_host_wait_notify (wait, waiter_end, waiter, &error))
     waiter_end (waiter, error);
 }
 
@@ -660,22 +677,21 @@ copy_async (FileCopy              *copy,
             GAsyncReadyCallback    callback,
             gpointer               user_data)
 {
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   GpuCrossDriver *cross = NULL;
   GError *error = NULL;
-  guint64 seq;
   g_autoptr (GTask) task = _gpu_memory_begin_task (copy->memory, stream, copy->function, tag, NULL,
-                                                   callback, user_data, &timeline, &error);
+                                                   callback, user_data, &wait, &error);
 
   _gpu_progress_begin (task, copy->size, progress_callback, progress_data, progress_notify);
   copy->progress = _gpu_progress_peek (task);
   copy->is_awaited = TRUE;
 
-  if (!prepare (copy, timeline, file, &error) || copy->size == 0
-      || !submit (copy, &cross, &seq, &error))
-    _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+  if (!prepare (copy, wait.timeline, file, &error) || copy->size == 0
+      || !submit (copy, &cross, &error))
+    _gpu_memory_end_task (task, &wait, NULL, NULL, error);
   else if (cross != NULL)
-    wait_in_task (task, copy, cross, seq);
+    wait_in_task (task, copy, cross, &wait);
   else
     job_start (task, copy);
 }

@@ -23,7 +23,7 @@ typedef struct
   gulong        handler;            /* of `caller` */
   GpuTaskWait  *wait;
   gint          n_running;          /* atomic */
-  GMutex        lock;               /* guards `error`, and orders submissions */
+  GMutex        lock;               /* guards `error` */
   GError       *error;              /* the first failure */
 } Splice;
 
@@ -54,16 +54,12 @@ get_place (const GpuStreamChunks *chunks,
   return begin / chunks->chunk_size % GPU_STREAM_CHUNKS;
 }
 
-/* Under the lock, so that the pending point of the place is that of this copy: a wait for a later
- * point would not report the failure of this copy. */
 static gboolean
 copy_chunk (Part    *part,
             gsize    begin,
             gsize    size,
             GError **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&part->splice->lock);
-
   return _gpu_stream_chunks_copy (&part->chunks, get_place (&part->chunks, begin), begin, size,
                                   !part->splice->send, "copy", error);
 }
@@ -256,25 +252,21 @@ is_mapped_in_place (const Splice *splice)
              && ops != NULL && !ops->needs_page_locked);
 }
 
-/* Maps the part, and waits for the earlier work of the stream. Under the lock, so that the point of
- * the wait is that of this mapping. */
+/* Maps the part, and waits for the mapping. */
 static GpuMapping *
 map_part (Part    *part,
           GError **error)
 {
   Splice *splice = part->splice;
   const GpuMapFlags flags = splice->send ? GPU_MAP_FLAGS_READ : GPU_MAP_FLAGS_WRITE;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GpuMapping) mapping = NULL;
-  guint64 seq;
 
-  g_mutex_lock (&splice->lock);
+  _gpu_host_wait_begin (&wait, splice->timeline);
   mapping = _gpu_timeline_map (splice->timeline, "map", splice->memory, flags, part->offset,
                                part->size, error);
-  seq = _gpu_timeline_get_submitted (splice->timeline);
-  g_mutex_unlock (&splice->lock);
 
-  return mapping != NULL
-         && _gpu_timeline_wait_until (splice->timeline, seq, -1, splice->cancellable, error)
+  return mapping != NULL && _gpu_host_wait_block (&wait, splice->cancellable, error)
          ? g_steal_pointer (&mapping) : NULL;
 }
 
@@ -496,7 +488,7 @@ gpu_memory_splice_async (GpuMemory            *memory,
                          GAsyncReadyCallback   callback,
                          gpointer              user_data)
 {
-  g_autoptr (GpuTimeline) timeline = NULL;
+  g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
 
@@ -507,14 +499,14 @@ gpu_memory_splice_async (GpuMemory            *memory,
     g_return_if_fail (G_IS_IO_STREAM (connections[i]));
 
   task = _gpu_memory_begin_task (memory, stream, function, gpu_memory_splice_async, NULL, callback,
-                                 user_data, &timeline, &error);
+                                 user_data, &wait, &error);
 
-  if (timeline != NULL && !g_cancellable_set_error_if_cancelled (cancellable, &error)
+  if (wait.timeline != NULL && !g_cancellable_set_error_if_cancelled (cancellable, &error)
       && check (memory, offset, size, send, n_connections, &error) && size > 0)
-    splice_start (splice_new (task, memory, timeline, send, cancellable), offset, size,
+    splice_start (splice_new (task, memory, wait.timeline, send, cancellable), offset, size,
                   connections, n_connections);
   else
-    _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+    _gpu_memory_end_task (task, &wait, NULL, NULL, error);
 }
 
 /**

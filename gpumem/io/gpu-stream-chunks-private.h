@@ -19,7 +19,7 @@ typedef struct
   gsize          size;              /* of the range */
   gsize          chunk_size;
   gsize          position;          /* within the range */
-  guint64        pending[GPU_STREAM_CHUNKS]; /* point of the last copy of each place, or 0 */
+  GpuWatch       pending[GPU_STREAM_CHUNKS]; /* the last copy of each place, if it is pending */
 } GpuStreamChunks;
 
 gboolean _gpu_stream_chunks_init     (GpuStreamChunks  *chunks,

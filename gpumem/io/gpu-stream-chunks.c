@@ -61,6 +61,9 @@ _gpu_stream_chunks_clear (GpuStreamChunks *chunks)
 {
   if (chunks->timeline != NULL)
     {
+      for (guint i = 0; i < GPU_STREAM_CHUNKS; i++)
+        _gpu_timeline_unwatch (chunks->timeline, &chunks->pending[i]);
+
       _gpu_timeline_unuse (chunks->timeline);
       g_clear_pointer (&chunks->timeline, _gpu_timeline_unref);
     }
@@ -99,7 +102,7 @@ _gpu_stream_chunks_copy (GpuStreamChunks  *chunks,
                          const char       *function,
                          GError          **error)
 {
-  g_auto (GpuHostWait) wait = _gpu_host_wait_begin ();
+  g_auto (GpuHostWait) wait = { NULL };
   GpuMemory *host = GPU_MEMORY (chunks->host);
   gsize host_offset = place * chunks->chunk_size;
   gsize offset = chunks->offset + begin;
@@ -107,11 +110,14 @@ _gpu_stream_chunks_copy (GpuStreamChunks  *chunks,
                             ? (GpuRangeCopy) { chunks->memory, offset, host, host_offset, size }
                             : (GpuRangeCopy) { host, host_offset, chunks->memory, offset, size };
 
+  _gpu_host_wait_begin (&wait, chunks->timeline);
+
   if (!_gpu_timeline_check_capture (chunks->timeline, function, error)
       || !_gpu_timeline_copy (chunks->timeline, function, &copy, NULL, error))
     return FALSE;
 
-  chunks->pending[place] = _gpu_timeline_get_submitted (chunks->timeline);
+  _gpu_timeline_unwatch (chunks->timeline, &chunks->pending[place]);
+  _gpu_timeline_watch (chunks->timeline, &chunks->pending[place], wait.work.last);
 
   return TRUE;
 }
@@ -123,20 +129,20 @@ _gpu_stream_chunks_wait (GpuStreamChunks  *chunks,
                          const char       *function,
                          GError          **error)
 {
-  guint64 seq = chunks->pending[place];
+  GpuWatch *pending = &chunks->pending[place];
 
-  if (seq == 0)
+  if (pending->last == 0)
     return TRUE;
 
-  if (!_gpu_timeline_wait_until (chunks->timeline, seq, -1, cancellable, error))
+  if (!_gpu_timeline_wait_until (chunks->timeline, pending->last, -1, cancellable, error))
     {
       if (!g_cancellable_is_cancelled (cancellable))
-        chunks->pending[place] = 0;
+        _gpu_timeline_unwatch (chunks->timeline, pending);
       g_prefix_error (error, "%s: ", function);
       return FALSE;
     }
 
-  chunks->pending[place] = 0;
+  _gpu_timeline_unwatch (chunks->timeline, pending);
 
   return TRUE;
 }

@@ -74,15 +74,41 @@ gboolean _gpu_submit       (GpuTimeline          *timeline,
                             GpuPending           *pending,
                             GError              **error);
 
-/* A scope in which the host waits for all that the calling thread submits: the caller, or a thread
- * of the library, waits later for a point of the stream. Declare with g_auto(). */
-typedef struct
-{
-  gboolean outer;                   /* whether the scope is within another one */
-} GpuHostWait;
+/* A scope in which the host waits for all that the calling thread submits to `timeline`, without a
+ * GpuPending: the caller, or a thread of the library, waits for these points. It must not wait for
+ * `submitted` of the timeline: if another thread submits work in between, that work may succeed
+ * although the work of the calling thread failed. Declare with g_auto(), and initialize with
+ * { NULL }. */
+typedef struct _GpuHostWait GpuHostWait;
 
-GpuHostWait _gpu_host_wait_begin (void);
-void        _gpu_host_wait_end   (GpuHostWait *wait);
+struct _GpuHostWait
+{
+  GpuTimeline *timeline;            /* NULL before the begin and after the end of the scope;
+                                     * holds a reference */
+  GpuHostWait *outer;               /* nullable; the scope that contains this one */
+  GpuWatch     work;                /* the points of this thread; keeps their failures */
+};
+
+/* The innermost scope of the thread; nullable. Only for the functions of this file. */
+extern __thread GpuHostWait *_gpu_host_wait __attribute__ ((tls_model ("initial-exec")));
+
+void     _gpu_host_wait_begin  (GpuHostWait          *wait,
+                                GpuTimeline          *timeline);
+void     _gpu_host_wait_end    (GpuHostWait          *wait);
+/* Called for each submission of a thread that is in a scope. */
+GPU_COLD void
+         _gpu_host_wait_add_locked (GpuTimeline      *timeline,
+                                guint64               seq);
+/* Blocks until the work of the scope has completed. Returns FALSE if any of this work failed. If
+ * nothing was submitted in the scope, waits for all work of the timeline. */
+gboolean _gpu_host_wait_block  (const GpuHostWait    *wait,
+                                GCancellable         *cancellable,
+                                GError              **error);
+/* Like _gpu_timeline_notify(), for the work of the scope. */
+gboolean _gpu_host_wait_notify (const GpuHostWait    *wait,
+                                GpuWaiterFunc         func,
+                                gpointer              data,
+                                GError              **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpuHostWait, _gpu_host_wait_end)
 

@@ -15,24 +15,6 @@ const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
  * drivers examine every incomplete command for each barrier. */
 #define MAX_BEHIND 64
 
-static __thread gboolean host_waits __attribute__ ((tls_model ("initial-exec")));
-
-GpuHostWait
-_gpu_host_wait_begin (void)
-{
-  const GpuHostWait wait = { host_waits };
-
-  host_waits = TRUE;
-
-  return wait;
-}
-
-void
-_gpu_host_wait_end (GpuHostWait *wait)
-{
-  host_waits = wait->outer;
-}
-
 GPU_COLD static gboolean
 fail_constant (const GpuSubmission  *submission,
                const GpuAccess      *access,
@@ -308,11 +290,15 @@ set_uses_locked (GpuTimeline         *timeline,
  * objects. */
 G_ALWAYS_INLINE static inline guint64
 enter_locked (GpuTimeline         *timeline,
-              const GpuSubmission *submission)
+              const GpuSubmission *submission,
+              const GpuPending    *pending)
 {
   guint64 seq = _gpu_timeline_submit_locked (timeline);
 
   set_uses_locked (timeline, submission, seq);
+
+  if (G_UNLIKELY (_gpu_host_wait != NULL) && pending == NULL)
+    _gpu_host_wait_add_locked (timeline, seq);
 
   for (const GpuRetain *retain = submission->retain; retain != NULL; retain = retain->next)
     {
@@ -333,7 +319,7 @@ _gpu_submission_enter_locked (const GpuSubmission *submission,
                               GpuNativeEvent      *timed,
                               GpuPending          *pending)
 {
-  guint64 seq = enter_locked (timeline, submission);
+  guint64 seq = enter_locked (timeline, submission, pending);
 
   if (event != NULL)
     commit_event_locked (timeline, seq, event, pending);
@@ -356,7 +342,7 @@ fail_locked (GpuTimeline         *timeline,
     return FALSE;
 
   timeline->stream->partial = FALSE;
-  seq = enter_locked (timeline, submission);
+  seq = enter_locked (timeline, submission, pending);
 
   if (pending != NULL)
     pending->covers = seq;
@@ -392,7 +378,7 @@ run_locked (GpuTimeline          *timeline,
                            error)))
     return fail_locked (timeline, submission, event, pending);
 
-  seq = enter_locked (timeline, submission);
+  seq = enter_locked (timeline, submission, pending);
 
   if (G_UNLIKELY (event != NULL))
     commit_event_locked (timeline, seq, event, pending);
@@ -479,7 +465,7 @@ run_map_locked (GpuTimeline          *timeline,
   if (!submission->run (submission->operation, timeline->stream, &event, error))
     return fail_locked (timeline, submission, event, NULL);
 
-  seq = enter_locked (timeline, submission);
+  seq = enter_locked (timeline, submission, NULL);
 
   if (event != NULL)
     _gpu_timeline_add_fence_locked (timeline, seq, event);
@@ -607,7 +593,7 @@ order_and_run_locked (GpuSubmitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
 
-  if (s->captured != 0 && (pending != NULL || s->submission->maps || host_waits))
+  if (s->captured != 0 && (pending != NULL || s->submission->maps || _gpu_host_wait != NULL))
     return _gpu_timeline_fail_captured (s->captured, error);
 
   if ((pending != NULL || s->submission->maps)
