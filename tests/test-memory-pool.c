@@ -657,6 +657,8 @@ pool_blocks_at_once (TestFixture *fixture)
   g_assert_null (gpu_memory_pool_alloc_blocks (pool, with_nothing, G_N_ELEMENTS (with_nothing),
                                                NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "size 0 of 3 is 0");
+  g_assert_null (gpu_memory_pool_alloc_blocks (pool, sizes, (guint) G_MAXINT + 1, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "2147483648 blocks", "2147483647");
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 
   list = gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, &error);

@@ -575,8 +575,8 @@ alloc_blocks (GpuMemoryPool   *pool,
  * no block is allocated.
  *
  * Returns: (transfer container) (element-type GpuMemoryBlock): the blocks, which the array unrefs
- *   when it is freed, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or with an error
- *   of gpu_memory_pool_alloc_block()
+ *   when it is freed, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0 and for more than
+ *   %G_MAXINT blocks, or with an error of gpu_memory_pool_alloc_block()
  *
  * Since: 0.1
  */
@@ -591,6 +591,15 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool  *pool,
 
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
   g_return_val_if_fail (n_blocks == 0 || sizes != NULL, NULL);
+
+  /* g_ptr_array_set_size() takes an int. */
+  if (n_blocks > G_MAXINT)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_memory_pool_alloc_blocks: %u blocks exceed the limit of %d for one call; "
+                   "allocate them with several calls", n_blocks, G_MAXINT);
+      return NULL;
+    }
 
   for (guint i = 0; i < n_blocks; i++)
     {
