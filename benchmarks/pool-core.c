@@ -66,7 +66,7 @@ make_pool (Sim      *sim,
   sim_config (sim, &config);
   config.segment_size = 256 * MIB;
   config.has_thread_heaps = has_thread_heaps;
-  pool = _gpu_pool_new (&config, &sim_ops, sim, &sim_stream_ops);
+  pool = _gpu_pool_new (&config, &sim_ops, sim, &sim_stream_ops, NULL);
   _gpu_pool_set_limits (pool, &limits);
 
   return pool;

@@ -771,7 +771,7 @@ test_frozen (Fixture       *fixture,
 
   ops.is_frozen = get_frozen;
   sim_config (fixture->sim, &config);
-  pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops);
+  pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops, NULL);
 
   /* The thread gets its heap during its first request, so only the second block is from there. */
   first = _gpu_pool_alloc (pool, MIB, 0, fixture->a, NULL);
@@ -796,6 +796,169 @@ test_frozen (Fixture       *fixture,
   _gpu_pool_free (pool);
 }
 
+/* --- more streams than nodes can name ---------------------------------------------------- */
+
+static gboolean fillers_are_gone;
+
+/* Streams that submit nothing. Their keys are numbers from 1. */
+static gboolean
+is_filler (gpointer key)
+{
+  return GPOINTER_TO_SIZE (key) < GPU_POOL_MAX_STREAMS;
+}
+
+static gpointer
+ref_key (gpointer key)
+{
+  return is_filler (key) ? key : sim_stream_ops.ref (key);
+}
+
+static void
+unref_key (gpointer key)
+{
+  if (!is_filler (key))
+    sim_stream_ops.unref (key);
+}
+
+static gboolean
+key_is_gone (gpointer key)
+{
+  return is_filler (key) ? fillers_are_gone : sim_stream_ops.is_gone (key);
+}
+
+/* Creates the pool again, with the first stream and as many other streams as nodes can name. */
+static void
+fill_streams (Fixture *fixture)
+{
+  GpuPoolStreamOps ops = sim_stream_ops;
+  GpuPoolConfig config;
+
+  ops.ref = ref_key;
+  ops.unref = unref_key;
+  ops.is_gone = key_is_gone;
+  fillers_are_gone = FALSE;
+  sim_config (fixture->sim, &config);
+  _gpu_pool_free (fixture->pool);
+  fixture->pool = _gpu_pool_new (&config, &sim_ops, fixture->sim, &ops, NULL);
+
+  _gpu_pool_streams_get (fixture->pool->streams, fixture->a);
+  for (guint i = 1; i < GPU_POOL_MAX_STREAMS; i++)
+    _gpu_pool_streams_get (fixture->pool->streams, GUINT_TO_POINTER (i));
+}
+
+/* Lets the second stream use memory of the first. */
+static void
+use_on_second (Fixture        *fixture,
+               GpuMemoryBlock *block)
+{
+  sim_order (fixture->b, fixture->a);
+  sim_use (fixture->sim, fixture->b, _gpu_pool_block_get_address (block),
+           _gpu_pool_block_get_size (block));
+}
+
+/* Checks that a request on the first stream gets a block that the second stream uses, and only
+ * after that use. */
+static void
+take_after_second (Fixture *fixture)
+{
+  guint64 n_waits = get_sim_stats (fixture).n_waits;
+  GpuMemoryBlock *block;
+
+  sim_set_capacity (fixture->sim, get_sim_stats (fixture).bytes);
+  block = take (fixture, 16 * MIB, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, >, n_waits);
+  give (fixture, block, fixture->a);
+  sim_set_capacity (fixture->sim, 64 * MIB);
+}
+
+/* A stream beyond the limit gets no memory. Memory that it frees is reused after its work. */
+static void
+test_stream_limit (Fixture       *fixture,
+                   gconstpointer  data)
+{
+  static const gsize sizes[] = { 4 * KIB, 16 * MIB };
+  g_autoptr (GError) error = NULL;
+  GpuMemoryBlock *block, *small[GPU_POOL_CACHE_DEPTH + 1];
+  guint64 cached = 0;
+
+  fill_streams (fixture);
+  g_assert_null (_gpu_pool_alloc (fixture->pool, MIB, 0, fixture->b, &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
+  g_assert_nonnull (strstr (error->message, "stream 65536: at most 65535 streams"));
+  g_clear_error (&error);
+  g_assert_false (_gpu_pool_alloc_n (fixture->pool, sizes, 2, fixture->b, small, &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
+
+  for (guint i = 0; i < G_N_ELEMENTS (small); i++)
+    small[i] = take (fixture, 4 * KIB, fixture->a);
+  for (guint i = 0; i < G_N_ELEMENTS (small); i++)
+    {
+      use_on_second (fixture, small[i]);
+      give (fixture, small[i], fixture->b);
+    }
+  _gpu_pool_visit (fixture->pool, add_cached, &cached);
+  g_assert_cmpuint (cached, ==, 0);
+  _gpu_pool_trim (fixture->pool, 0, FALSE);
+
+  block = take (fixture, 16 * MIB, fixture->a);
+  use_on_second (fixture, block);
+  give (fixture, block, fixture->b);
+  take_after_second (fixture);
+
+  block = take (fixture, 16 * MIB, fixture->a);
+  use_on_second (fixture, block);
+  sim_give (fixture->sim, _gpu_pool_block_get_address (block), 16 * MIB);
+  _gpu_pool_release_all (block, (gpointer[]) { fixture->a, fixture->b }, 2);
+  sim_stream_finish (fixture->a);
+  take_after_second (fixture);
+}
+
+/* Dropped streams do not count for the limit. */
+static void
+test_dropped_streams (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  SimStream *stream = sim_stream_new (fixture->sim, 0);
+
+  fill_streams (fixture);
+  g_assert_null (_gpu_pool_alloc (fixture->pool, MIB, 0, fixture->b, NULL));
+  fillers_are_gone = TRUE;
+  give (fixture, take (fixture, MIB, stream), stream);
+  sim_stream_unref (stream);
+}
+
+/* Without a key of thread-specific data, no pool is created. Runs in a separate process, because a
+ * process needs one key for all pools. */
+static void
+test_thread_keys (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree pthread_key_t *keys = g_new (pthread_key_t, sysconf (_SC_THREAD_KEYS_MAX));
+  GpuPoolConfig config;
+  guint n = 0;
+  Sim *sim;
+
+  if (!g_test_subprocess ())
+    {
+      g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_INHERIT_STDERR);
+      g_test_trap_assert_passed ();
+      return;
+    }
+
+  sim = sim_new (MIB, UNIT, 0, TRUE);
+  sim_config (sim, &config);
+  while (pthread_key_create (&keys[n], NULL) == 0)
+    n++;
+  g_assert_null (_gpu_pool_new (&config, &sim_ops, sim, &sim_stream_ops, &error));
+  for (guint i = 0; i < n; i++)
+    pthread_key_delete (keys[i]);
+
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
+  g_assert_nonnull (strstr (error->message, "a process has at most 1024 of them"));
+  _gpu_pool_free (sim_pool_new (sim));
+  sim_free (sim);
+}
+
 static gboolean
 refuse_wait (gpointer key,
              guint64  seq)
@@ -817,7 +980,7 @@ test_refused_wait (Fixture       *fixture,
 
   ops.wait = refuse_wait;
   sim_config (fixture->sim, &config);
-  pool = _gpu_pool_new (&config, &sim_ops, fixture->sim, &ops);
+  pool = _gpu_pool_new (&config, &sim_ops, fixture->sim, &ops, NULL);
 
   for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
     {
@@ -1069,7 +1232,7 @@ test_refused_early (Fixture       *fixture,
   ops.alloc_segment = count_segment;
   ops.create_chunk = count_chunk;
   sim_config (fixture->sim, &config);
-  pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops);
+  pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops, NULL);
 
   for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
     blocks[i] = _gpu_pool_alloc (pool, 512 * KIB, 0, fixture->a, NULL);
@@ -1574,7 +1737,7 @@ test_edges_frozen (Fixture       *fixture,
   ops.is_frozen = get_frozen;
   sim_config (fixture->sim, &config);
   _gpu_pool_free (fixture->pool);
-  fixture->pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops);
+  fixture->pool = _gpu_pool_new (&config, &ops, fixture->sim, &sim_stream_ops, NULL);
 
   take_pieces (fixture, blocks, fixture->b);
   sim_set_capacity (fixture->sim, 10 * MIB);
@@ -2062,6 +2225,8 @@ main (int   argc,
   add ("frozen", G_N_ELEMENTS (kinds), test_frozen);
   add ("loan-cycle", G_N_ELEMENTS (kinds), test_loan_cycle);
   add ("refused-wait", G_N_ELEMENTS (kinds), test_refused_wait);
+  add ("stream-limit", G_N_ELEMENTS (kinds), test_stream_limit);
+  add ("dropped-streams", G_N_ELEMENTS (kinds), test_dropped_streams);
   add ("many-loans", G_N_ELEMENTS (kinds), test_many_loans);
   add ("counts", G_N_ELEMENTS (kinds), test_counts);
   add ("grown-for-heap", G_N_ELEMENTS (kinds), test_grown_for_heap);
@@ -2077,6 +2242,7 @@ main (int   argc,
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_random);
     }
   add_chunks ();
+  g_test_add_func ("/pool-core/thread-keys", test_thread_keys);
 
   return g_test_run ();
 }

@@ -224,7 +224,7 @@ sim_pool_new (Sim *sim)
 
   sim_config (sim, &config);
 
-  return _gpu_pool_new (&config, &sim_ops, sim, &sim_stream_ops);
+  return _gpu_pool_new (&config, &sim_ops, sim, &sim_stream_ops, NULL);
 }
 
 void

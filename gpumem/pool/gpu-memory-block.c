@@ -439,8 +439,8 @@ get_key (GpuMemoryPool  *pool,
  * Returns: (transfer full) (nullable): the block; %NULL with no error for a @size of 0; or %NULL
  *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also at the limit of a pool of page-locked memory,
  *   %GPU_ERROR_OUT_OF_HOST_MEMORY if the host has too little memory, %GPU_ERROR_NOT_SUPPORTED if
- *   memory of the pool has no addresses, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another
- *   context, or the driver's error
+ *   memory of the pool has no addresses, or if more than 65,535 streams use the pool,
+ *   %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context, or the driver's error
  *
  * Since: 0.1
  */

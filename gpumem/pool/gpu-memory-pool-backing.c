@@ -588,7 +588,12 @@ _gpu_pool_core_new (GpuMemoryPool  *pool,
     }
 
   core->pool = _gpu_pool_new (&config, core->range != NULL ? &chunk_ops : &segment_ops, core,
-                              &_gpu_pool_timeline_ops);
+                              &_gpu_pool_timeline_ops, error);
+  if (core->pool == NULL)
+    {
+      core_free (core);
+      return NULL;
+    }
 
   return core;
 }

@@ -138,7 +138,8 @@ capture_new (GpuPoolHooksState *state)
   g_atomic_ref_count_init (&capture->refs);
   capture->state = state;
   capture->core = _gpu_pool_core_ref (state->owner->core);
-  capture->pool = _gpu_pool_new (&config, &capture_ops, capture, &_gpu_pool_timeline_ops);
+  /* Cannot fail, because the pool that provides the segments exists. */
+  capture->pool = _gpu_pool_new (&config, &capture_ops, capture, &_gpu_pool_timeline_ops, NULL);
   _gpu_pool_lock_init (&capture->lock);
 
   return capture;

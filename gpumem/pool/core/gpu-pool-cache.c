@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -235,12 +236,32 @@ flush_thread (gpointer data)
     }
 }
 
-static void
-init_threads (void)
+gboolean
+_gpu_pool_cache_init (GError **error)
 {
-  _gpu_pool_has_membarrier = find_membarrier ();
-  if (pthread_key_create (&exit_key, flush_thread) != 0)
-    g_error ("gpumem: the process has no thread-specific data key left");
+  static gboolean is_done;
+  int code = 0;
+
+  pthread_mutex_lock (&threads_lock);
+  if (!is_done)
+    {
+      _gpu_pool_has_membarrier = find_membarrier ();
+      code = pthread_key_create (&exit_key, flush_thread);
+      is_done = code == 0;
+    }
+  pthread_mutex_unlock (&threads_lock);
+
+  if (code == 0)
+    return TRUE;
+
+  /* g_strerror() would need a key, and abort without one. */
+  g_set_error (error, GPU_ERROR,
+               code == EAGAIN ? GPU_ERROR_NOT_SUPPORTED : GPU_ERROR_OUT_OF_HOST_MEMORY,
+               "pthread_key_create() failed with the number %d: pools need one key of "
+               "thread-specific data, and a process has at most %ld of them", code,
+               sysconf (_SC_THREAD_KEYS_MAX));
+
+  return FALSE;
 }
 
 /* Frees this thread's caches of pools that no longer exist. */
@@ -266,10 +287,8 @@ free_dead_caches (void)
 static GpuPoolCache *
 make_cache (GpuPool *pool)
 {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   GpuPoolCache *cache;
 
-  pthread_once (&once, init_threads);
   _gpu_pool_cache_current = NULL;
   free_dead_caches ();
 
@@ -316,6 +335,7 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
 {
   GpuPoolStream *stream = NULL;
   GpuPoolStreamCache *stream_cache;
+  gboolean fits_node;
 
   /* Hold the lock during the search: only this thread adds entries, but another thread may remove
    * entries. */
@@ -330,14 +350,20 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   stream_cache = g_new0 (GpuPoolStreamCache, 1);
   stream_cache->key = key;
   stream_cache->stream = _gpu_pool_streams_get_pinned (pool->streams, key);
-  stream_cache->slot = gpu_pool_use_pack (_gpu_pool_stream_get_slot (stream_cache->stream), 0);
+  fits_node = gpu_pool_stream_fits_node (stream_cache->stream);
+  if (G_LIKELY (fits_node))
+    stream_cache->slot = gpu_pool_use_pack (_gpu_pool_stream_get_slot (stream_cache->stream), 0);
+  else
+    /* Full, so that gpu_pool_cache_push() adds no block. */
+    memset (stream_cache->depth, GPU_POOL_CACHE_DEPTH, sizeof (stream_cache->depth));
 
   _gpu_pool_lock (&pool->lock);
   stream_cache->next = cache->stream_caches;
   cache->stream_caches = stream_cache;
   cache->last_used = stream_cache;
   stream = stream_cache->stream;
-  _gpu_pool_heap_get_free_list (pool, stream);
+  if (fits_node)
+    _gpu_pool_heap_get_free_list (pool, stream);
   _gpu_pool_unlock (&pool->lock);
 
   return stream;
@@ -389,6 +415,9 @@ _gpu_pool_cache_evict (GpuPoolCache       *cache,
                        guint               bin)
 {
   GpuPoolNode *list = NULL;
+
+  if (G_UNLIKELY (!gpu_pool_stream_fits_node (stream_cache->stream)))
+    return NULL;
 
   if (stream_cache->depth[bin] == GPU_POOL_CACHE_DEPTH)
     {

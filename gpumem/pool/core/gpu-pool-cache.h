@@ -30,7 +30,8 @@ struct _GpuPoolStreamCache
   guint               next_evicted; /* class that is evicted next */
   guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* bit map of classes that may have
                                                                 * nodes */
-  guint8              depth[GPU_POOL_CACHE_CLASSES];
+  guint8              depth[GPU_POOL_CACHE_CLASSES]; /* the maximum if the stream does not fit a
+                                                      * node */
   GpuPoolNode        *nodes[GPU_POOL_CACHE_CLASSES]; /* linked by free_next */
 };
 
@@ -61,6 +62,9 @@ extern __thread GpuPoolCache *_gpu_pool_cache_current
   __attribute__ ((tls_model ("initial-exec")));
 extern gboolean               _gpu_pool_has_membarrier;
 
+/* Must succeed before the first pool is created, as the caches of a thread are flushed when it
+ * exits. */
+gboolean       _gpu_pool_cache_init       (GError        **error);
 /* Returns the cache of this thread for @pool. With @make, creates the cache if it does not exist.
  * Caller does not hold `lock`. */
 GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,

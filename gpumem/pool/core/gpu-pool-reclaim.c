@@ -20,8 +20,8 @@ drop_completed_uses (GpuPoolShared *shared,
 }
 
 /* Checks the freed blocks that had pending uses on several streams. A block with only one pending
- * use left becomes free memory of the stream of that use. A block with none left becomes free
- * memory without a pending use. */
+ * use left becomes free memory of the stream of that use, if that stream fits a node. A block with
+ * none left becomes free memory without a pending use. */
 static gboolean
 reclaim_shared (GpuPool *pool)
 {
@@ -48,7 +48,8 @@ reclaim_shared (GpuPool *pool)
       GpuPoolShared *shared = g_ptr_array_index (all, i);
       GpuPoolUse use = shared->uses[0];
 
-      if (shared->n_uses > 1)
+      if (shared->n_uses > 1
+          || (shared->n_uses == 1 && !gpu_pool_stream_fits_node (use.stream)))
         {
           g_ptr_array_add (pool->shared, shared);
           continue;

@@ -56,9 +56,6 @@ make_stream_locked (GpuPoolStreams *streams,
 
   if (stream == NULL)
     {
-      if (streams->by_slot->len == GPU_POOL_MAX_STREAMS)
-        g_error ("gpumem: a pool is used by more than %d streams", GPU_POOL_MAX_STREAMS);
-
       stream = g_new0 (GpuPoolStream, 1);
       stream->streams = streams;
       stream->followed = g_array_new (FALSE, TRUE, sizeof (guint64));
@@ -500,30 +497,41 @@ _gpu_pool_streams_poll (GpuPoolStreams *streams)
 }
 
 static void
-forget_locked (GpuPoolStream *stream)
+forget_locked (GpuPoolStreams  *streams,
+               const GPtrArray *swept)
 {
-  GpuPoolStreams *streams = stream->streams;
+  for (guint i = 0; i < swept->len; i++)
+    {
+      GpuPoolStream *stream = g_ptr_array_index (swept, i);
+
+      g_array_set_size (stream->followed, 0);
+      g_hash_table_remove (streams->by_key, stream->key);
+      stream->key = NULL;
+    }
 
   for (guint i = 0; i < streams->by_slot->len; i++)
     {
-      GpuPoolStream *other = g_ptr_array_index (streams->by_slot, i);
+      GArray *followed = ((GpuPoolStream *) g_ptr_array_index (streams->by_slot, i))->followed;
 
-      if (stream->slot < other->followed->len)
-        g_array_index (other->followed, guint64, stream->slot) = 0;
+      for (guint k = 0; k < swept->len && followed->len > 0; k++)
+        {
+          guint slot = ((GpuPoolStream *) g_ptr_array_index (swept, k))->slot;
+
+          if (slot < followed->len)
+            g_array_index (followed, guint64, slot) = 0;
+        }
     }
-
-  g_array_set_size (stream->followed, 0);
-  g_hash_table_remove (streams->by_key, stream->key);
-  stream->key = NULL;
 }
 
 gboolean
 _gpu_pool_streams_want_sweep (GpuPoolStreams *streams)
 {
   gboolean wanted;
+  guint n;
 
   _gpu_pool_lock (&streams->lock);
-  wanted = g_hash_table_size (streams->by_key) >= 2 * streams->n_swept + 4;
+  n = g_hash_table_size (streams->by_key);
+  wanted = n >= 2 * streams->n_swept + 4 || (n >= GPU_POOL_MAX_STREAMS && n > streams->n_swept);
   _gpu_pool_unlock (&streams->lock);
 
   return wanted;
@@ -533,6 +541,7 @@ void
 _gpu_pool_streams_sweep (GpuPoolStreams *streams)
 {
   g_autoptr (GPtrArray) pinned = pin_streams (streams, FALSE);
+  g_autoptr (GPtrArray) swept = g_ptr_array_new ();
   g_autoptr (GPtrArray) keys = g_ptr_array_new ();
 
   for (guint i = pinned->len; i > 0; i--)
@@ -554,8 +563,9 @@ _gpu_pool_streams_sweep (GpuPoolStreams *streams)
       if (stream->n_pins > 1)
         continue;
       g_ptr_array_add (keys, stream->key);
-      forget_locked (stream);
+      g_ptr_array_add (swept, stream);
     }
+  forget_locked (streams, swept);
   streams->n_swept = g_hash_table_size (streams->by_key);
   _gpu_pool_unlock (&streams->lock);
 

@@ -66,10 +66,10 @@ typedef struct
 
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
-/* Gets the stream for @key, and creates it on first use. Returns NULL if @key is NULL, which stands
- * for the host. Uses by the host always count as completed. The stream is freed with @streams.
- * After the stream was swept, all its uses count as completed, and it may be reused for another
- * key. */
+/* Gets the stream for @key, and creates it on first use. The number of streams has no limit.
+ * Returns NULL if @key is NULL, which stands for the host. Uses by the host always count as
+ * completed. The stream is freed with @streams. After the stream was swept, all its uses count as
+ * completed, and it may be reused for another key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
 /* Returns the stream with @slot, which is not 0. */
@@ -89,7 +89,8 @@ gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
 /* Sweeps the streams for which is_gone() is TRUE: counts all uses on such a stream as completed,
  * and drops the stream's key unless another thread has pinned the stream. */
 void            _gpu_pool_streams_sweep (GpuPoolStreams         *streams);
-/* Returns whether the number of streams has doubled since the last sweep. */
+/* Returns whether the number of streams has doubled since the last sweep, or a new stream would not
+ * fit a node (gpu_pool_stream_fits_node()). */
 gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);
 
 /* Returns a small number from 1, unique among current streams, or 0 for the host. */
@@ -115,7 +116,8 @@ gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
 /* Fences kept per stream. */
 #define GPU_POOL_MAX_FENCES 8
 
-/* Maximum number of streams at the same time: a node has 16 bits for the slot of a stream. */
+/* Maximum number of streams that allocate from a GpuPool at the same time: a node has 16 bits for
+ * the slot of a stream. */
 #define GPU_POOL_MAX_STREAMS 65535
 
 typedef struct
@@ -157,6 +159,13 @@ gpointer _gpu_pool_stream_get_key (GpuPoolStream *stream);
 gboolean _gpu_pool_stream_is_free (GpuPoolStream *stream);
 /* Calls GpuPoolStreamOps.is_capturing(). @stream is nullable. */
 gboolean _gpu_pool_stream_is_capturing (GpuPoolStream *stream);
+
+/* Returns whether a node can store the slot of @stream, which is nullable. */
+static inline gboolean
+gpu_pool_stream_fits_node (const GpuPoolStream *stream)
+{
+  return stream == NULL || stream->slot <= GPU_POOL_MAX_STREAMS;
+}
 
 static inline guint64
 gpu_pool_stream_load_use_seq (GpuPoolStream *stream)

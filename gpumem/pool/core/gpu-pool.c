@@ -29,13 +29,18 @@ choose_unit_shift (const GpuPoolConfig *config)
 }
 
 GpuPool *
-_gpu_pool_new (const GpuPoolConfig    *config,
-               const GpuPoolOps       *ops,
-               gpointer                owner,
-               const GpuPoolStreamOps *stream_ops)
+_gpu_pool_new (const GpuPoolConfig     *config,
+               const GpuPoolOps        *ops,
+               gpointer                 owner,
+               const GpuPoolStreamOps  *stream_ops,
+               GError                 **error)
 {
-  GpuPool *pool = g_aligned_alloc0 (1, sizeof (GpuPool), GPU_LINE);
+  GpuPool *pool;
 
+  if (!_gpu_pool_cache_init (error))
+    return NULL;
+
+  pool = g_aligned_alloc0 (1, sizeof (GpuPool), GPU_LINE);
   pool->pool = pool;
   pool->config = *config;
   pool->ops = *ops;
@@ -129,6 +134,25 @@ make_request (GpuPool         *pool,
   request->prefers_edges = pool->granule != 0 && units >= pool->granule;
 
   return TRUE;
+}
+
+/* Sets the stream of @request. Fails if no node can store the slot of @stream. */
+static gboolean
+set_stream (GpuPoolRequest  *request,
+            GpuPoolStream   *stream,
+            GError         **error)
+{
+  request->stream = stream;
+  request->slot = _gpu_pool_stream_get_slot (stream);
+  if (G_LIKELY (gpu_pool_stream_fits_node (stream)))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "the pool has no memory for stream %u: at most %d streams allocate from a pool at "
+               "the same time; use another pool, or drop streams and create this one anew",
+               request->slot, GPU_POOL_MAX_STREAMS);
+
+  return FALSE;
 }
 
 static void
@@ -384,11 +408,13 @@ alloc_from_thread_heap (GpuPool        *pool,
 {
   GpuPool *heap = cache->heap;
   gboolean may_borrow = gpu_pool_heap_may_borrow (heap);
+  GpuPoolStream *stream;
   GpuPoolNode *node;
 
-  request->stream = enter_stream_cache (pool, cache, key)->stream;
+  stream = enter_stream_cache (pool, cache, key)->stream;
   gpu_pool_cache_leave (cache);
-  request->slot = _gpu_pool_stream_get_slot (request->stream);
+  if (!set_stream (request, stream, NULL))
+    return NULL;
 
   node = _gpu_pool_lock_and_serve (heap, request);
   if (node == NULL && may_borrow)
@@ -413,32 +439,46 @@ add_shared (GpuPool       *pool,
   g_ptr_array_add (pool->shared, shared);
 }
 
+/* Frees @node after its allocation stream, whose use may be pending (@is_pending), and after
+ * @stream. A list of uses names a stream by pointer, so @stream need not fit a node. */
+static void
+release_shared (GpuPool       *pool,
+                GpuPoolNode   *node,
+                GpuPoolStream *stream,
+                gboolean       is_pending,
+                gboolean      *has_excess)
+{
+  GpuPoolShared *shared = g_malloc (sizeof (GpuPoolShared) + 2 * sizeof (GpuPoolUse));
+
+  shared->n_uses = 1;
+  shared->uses[0] = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
+  if (is_pending)
+    shared->uses[shared->n_uses++] = gpu_pool_heap_use (pool, node->use);
+  add_shared (pool, node, shared);
+  *has_excess |= !__atomic_load_n (&pool->pool->is_holding, __ATOMIC_RELAXED);
+}
+
 static void
 release_node (GpuPool       *pool,
               GpuPoolNode   *node,
               GpuPoolStream *stream,
               gboolean      *has_excess)
 {
-  guint64 use = gpu_pool_get_use_now (stream);
+  gboolean fits_node = gpu_pool_stream_fits_node (stream);
+  guint64 use = fits_node ? gpu_pool_get_use_now (stream) : 0;
+  gboolean is_pending = G_UNLIKELY (!gpu_pool_use_is_covered (node, gpu_pool_use_slot (use)))
+                        && !_gpu_pool_heap_is_completed (pool, node->use);
 
   gpu_pool_count_free (pool, node);
 
-  if (G_UNLIKELY (!gpu_pool_use_is_covered (node, gpu_pool_use_slot (use)))
-      && !_gpu_pool_heap_is_completed (pool, node->use))
+  if (G_UNLIKELY (!fits_node || (is_pending && stream != NULL)))
     {
-      if (stream != NULL)
-        {
-          GpuPoolShared *shared = g_malloc (sizeof (GpuPoolShared) + 2 * sizeof (GpuPoolUse));
-
-          shared->n_uses = 2;
-          shared->uses[0] = gpu_pool_heap_use (pool, use);
-          shared->uses[1] = gpu_pool_heap_use (pool, node->use);
-          add_shared (pool, node, shared);
-          *has_excess |= !__atomic_load_n (&pool->pool->is_holding, __ATOMIC_RELAXED);
-          return;
-        }
-      use = node->use;
+      release_shared (pool, node, stream, is_pending, has_excess);
+      return;
     }
+
+  if (is_pending)
+    use = node->use;
 
   node = _gpu_pool_heap_add (pool, node, use);
   *has_excess |= gpu_pool_has_excess (pool, node);
@@ -482,6 +522,7 @@ alloc_from_heap (GpuPool   *pool,
   GpuPoolRequest request;
   GpuPoolCache *cache;
   GpuPoolNode *node;
+  gboolean has_stream;
 
   if (!make_request (pool, size, alignment, &request, error))
     return NULL;
@@ -495,10 +536,11 @@ alloc_from_heap (GpuPool   *pool,
         return node;
     }
 
-  request.stream = lock_with_stream_cache (pool, &cache, key)->stream;
-  request.slot = request.stream != NULL ? request.stream->slot : 0;
-  node = _gpu_pool_serve (pool, &request);
+  has_stream = set_stream (&request, lock_with_stream_cache (pool, &cache, key)->stream, error);
+  node = has_stream ? _gpu_pool_serve (pool, &request) : NULL;
   _gpu_pool_unlock_and_destroy (pool);
+  if (!has_stream)
+    return NULL;
 
   return node != NULL ? node : _gpu_pool_alloc_slowly (pool, &request, error);
 }
@@ -669,13 +711,12 @@ _gpu_pool_alloc_n (GpuPool         *pool,
     {
       if (sizes[n_done] == 0)
         continue;
-      /* If a size is too large, leave the loop without an error. _gpu_pool_alloc() fails and sets
-       * the error below, after the unlock. */
+      /* If a size or the number of streams is too large, leave the loop without an error.
+       * _gpu_pool_alloc() fails and sets the error below, after the unlock. */
       if (sizes[n_done] >> pool->unit_shift >= G_MAXUINT32 - 1
-          || !make_request (pool, sizes[n_done], 0, &request, NULL))
+          || !make_request (pool, sizes[n_done], 0, &request, NULL)
+          || !set_stream (&request, stream, NULL))
         break;
-      request.stream = stream;
-      request.slot = _gpu_pool_stream_get_slot (stream);
       blocks[n_done] = _gpu_pool_serve (pool, &request);
       if (blocks[n_done] == NULL)
         break;

@@ -122,10 +122,13 @@ typedef struct
                                      * all threads */
 } GpuPoolStats;
 
+/* Fails only if the process has no key of thread-specific data left, so never while another pool
+ * exists. */
 GpuPool        *_gpu_pool_new         (const GpuPoolConfig     *config,
                                        const GpuPoolOps        *ops,
                                        gpointer                 owner,
-                                       const GpuPoolStreamOps  *stream_ops);
+                                       const GpuPoolStreamOps  *stream_ops,
+                                       GError                 **error);
 /* All blocks must have been freed. */
 void            _gpu_pool_free        (GpuPool                 *pool);
 /* Closes the pool, which must not allocate after this call. Returns all memory to the owner, except
