@@ -12,6 +12,7 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "test-cuda-util.h"
+#include "tests/cuda-driver/cuda-driver.h"
 
 #define SIZE 65536
 
@@ -34,6 +35,35 @@ assert_attribute (GVariant *attributes, const char *nick, const char *expected)
   g_assert_nonnull (value);
   text = g_variant_print (value, FALSE);
   g_assert_cmpstr (text, ==, expected);
+}
+
+/* If the context cannot be made current, shareable memory leaks. But the list of ranges, which
+ * later exports and changes of peer access read, does not keep the freed range. */
+static void
+memory_range_leaks (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuCudaContext *context = (GpuCudaContext *) _gpu_context_get_native (fixture->context);
+  g_autoptr (GError) error = NULL;
+  guint n_ranges;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("the driver has no calls that fail");
+      return;
+    }
+
+  n_ranges = context->ranges->len;
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_SHAREABLE, SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (context->ranges->len, ==, n_ranges + 1);
+
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuCtxPushCurrent:1:3:0"));
+  g_clear_object (&buffer);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+  g_assert_cmpuint (context->ranges->len, ==, n_ranges);
 }
 
 /* --- host memory ----------------------------------------------------------------- */
@@ -921,6 +951,7 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
+  test_add ("range-leaks", memory_range_leaks);
   test_add ("of-host", memory_of_host);
   test_add ("registered", memory_registered);
   test_add ("registered-neighbours", memory_registered_neighbours);

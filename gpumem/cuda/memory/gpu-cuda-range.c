@@ -192,14 +192,18 @@ _gpu_cuda_range_free (GpuCudaContext *context,
 {
   gboolean entered;
 
-  /* In a forked child, _gpu_cuda_enter_again() fails, so the child does not take ranges_lock: a
-   * thread of the parent may have held that lock during the fork, and it then stays locked. */
-  if (_gpu_cuda_enter_again (context, &entered, NULL))
+  /* A forked child does not take ranges_lock: a thread of the parent may have held that lock during
+   * the fork, and it then stays locked. */
+  if (!g_atomic_int_get (&_gpu_forked))
     {
       g_mutex_lock (&context->ranges_lock);
       g_ptr_array_remove_fast (context->ranges, range);
       g_mutex_unlock (&context->ranges_lock);
+    }
 
+  /* Without the context, which a forked child never gets, the mappings leak. */
+  if (_gpu_cuda_enter_again (context, &entered, NULL))
+    {
       g_tree_foreach (range->mapped, unmap_one, range);
       _gpu_cuda.cuMemAddressFree (range->address, range->size);
       _gpu_cuda_leave (entered);
