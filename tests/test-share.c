@@ -13,6 +13,10 @@
 
 #include "test-util.h"
 
+#ifdef HAVE_CUDA
+#include "tests/cuda-driver/cuda-driver.h"
+#endif
+
 #define SIZE ((gsize) 65536)
 #define CHILD_FD 3
 
@@ -195,8 +199,53 @@ share_opaque (TestFixture *fixture)
 static void
 share_dma_buf (TestFixture *fixture)
 {
+  guint before = test_count_descriptors ("dmabuf|memfd:");
+
   if (passes (fixture, GPU_FD_KINDS_DMA_BUF))
     check_kind (fixture, GPU_FD_KINDS_DMA_BUF);
+  g_assert_cmpuint (test_count_descriptors ("dmabuf|memfd:"), ==, before);
+}
+
+/* An import that fails keeps no descriptor, in any of its steps. */
+static void
+share_failed (TestFixture *fixture)
+{
+#ifdef HAVE_CUDA
+  const char *const faults[] = { "cuImportExternalMemory:1", "cuExternalMemoryGetMappedBuffer:1" };
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+  gsize whole_size, offset;
+  guint before;
+  int fd;
+
+  if (!g_str_has_prefix (gpu_device_get_name (fixture->device), "Stand-in"))
+    {
+      g_test_skip ("the driver has no calls that fail");
+      return;
+    }
+  if (!passes (fixture, GPU_FD_KINDS_DMA_BUF))
+    return;
+
+  buffer = shareable (fixture, 3);
+  fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_DMA_BUF, &whole_size, &offset, &error);
+  g_assert_no_error (error);
+  before = test_count_descriptors ("memfd:");
+
+  for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
+    {
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (faults[i]));
+      g_assert_null (gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE,
+                                             GPU_FD_KINDS_DMA_BUF, fd, whole_size, offset, SIZE,
+                                             &error));
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+      g_assert_nonnull (strstr (error->message, i == 0 ? "cuImport" : "cuExternalMemoryGet"));
+      g_clear_error (&error);
+      g_assert_cmpuint (test_count_descriptors ("memfd:"), ==, before);
+    }
+  close (fd);
+#else
+  g_test_skip ("built without CUDA");
+#endif
 }
 
 /* Imports memory of another library. A sealed file simulates this memory. */
@@ -771,6 +820,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("opaque", share_opaque);
   test_add ("dma-buf", share_dma_buf);
+  test_add ("failed", share_failed);
   test_add ("peer", share_peer);
   test_add ("export-imported", share_export_imported);
   test_add ("foreign-file", share_foreign_file);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* External memory of other APIs. The stand-in accepts any memfd as external memory. */
+/* External memory of other APIs. The stand-in accepts any memfd as external memory. It owns an
+ * opaque descriptor after the import, and not a dma-buf: NVIDIA's documentation does not state an
+ * owner for these. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,7 +38,9 @@ ENTRY (cuImportExternalMemory,
       (guint64) info.st_size < description->size)
     return CUDA_ERROR_INVALID_VALUE;
   external = object_new (sizeof (External), OBJECT_EXTERNAL, context);
-  external->file = description->handle.fd;
+  external->file = description->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD
+                     ? description->handle.fd
+                     : fcntl (description->handle.fd, F_DUPFD_CLOEXEC, 3);
   external->size = description->size;
   *memory = (CUexternalMemory) external;
   return CUDA_SUCCESS;

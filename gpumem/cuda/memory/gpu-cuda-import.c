@@ -64,6 +64,7 @@ typedef struct
   CUmemoryPool   pool;              /* nullable */
   GpuCudaRange  *range;             /* nullable; of virtual memory */
   CUexternalMemory external;        /* nullable */
+  int            external_fd;       /* the descriptor that the driver got for `external` */
 } Import;
 
 static guint
@@ -329,7 +330,8 @@ open_pooled (GpuCudaContext  *context,
   return FALSE;
 }
 
-/* Caller has entered the context. On success, the driver owns the duplicated descriptor. */
+/* Caller has entered the context. On success, the driver owns the duplicated descriptor if it is
+ * opaque; otherwise close_external() decides. */
 static gboolean
 import_external (Import                      *import,
                  guint64                      size,
@@ -348,11 +350,31 @@ import_external (Import                      *import,
 
   if (_gpu_cuda_check_ipc (_gpu_cuda.cuImportExternalMemory (&import->external, &description),
                            "cuImportExternalMemory", error))
-    return TRUE;
+    {
+      import->external_fd = description.handle.fd;
+      return TRUE;
+    }
 
   close (description.handle.fd);
 
   return FALSE;
+}
+
+/* Caller has entered the context. NVIDIA's documentation only states for opaque descriptors that
+ * the driver owns them. So if a dma-buf is still open under its number, the driver has not closed
+ * it. If Linux cannot compare descriptors, that descriptor leaks, because closing the descriptor of
+ * another thread would be worse. */
+static void
+close_external (Import *import)
+{
+  CUexternalMemoryHandleType type;
+
+  memcpy (&type, import->key.native, sizeof type);
+  _gpu_cuda.cuDestroyExternalMemory (import->external);
+
+  if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
+      && is_same_description (import->external_fd, import->key.files[0].fd))
+    close (import->external_fd);
 }
 
 /* Caller has entered the context. GpuBuffer has checked @size as far as possible; the driver does
@@ -388,7 +410,7 @@ open_external (GpuCudaContext  *context,
       return TRUE;
     }
 
-  _gpu_cuda.cuDestroyExternalMemory (import->external);
+  close_external (import);
 
   return FALSE;
 }
@@ -433,7 +455,7 @@ import_close (GpuCudaContext *context,
       break;
     case GPU_CUDA_HANDLE_EXTERNAL:
       _gpu_cuda.cuMemFree (import->address);
-      _gpu_cuda.cuDestroyExternalMemory (import->external);
+      close_external (import);
       break;
     case GPU_CUDA_HANDLE_POOLED:
       if (!_gpu_cuda_get_internal_stream (context, &stream, NULL))
