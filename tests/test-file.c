@@ -903,6 +903,38 @@ file_open_errors (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, g_get_tmp_dir ());
 }
 
+/* A terminal that is opened does not become the controlling terminal, through which a key would end
+ * the process. Runs in a separate process, as the leader of a session. */
+static void
+file_open_terminal (void)
+{
+  g_autoptr (GFile) terminal = NULL;
+  g_autoptr (GpuFile) file = NULL;
+  int controller;
+
+  if (!g_test_subprocess ())
+    {
+      g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC,
+                              G_TEST_SUBPROCESS_INHERIT_STDERR);
+      g_test_trap_assert_passed ();
+      return;
+    }
+
+  controller = posix_openpt (O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (controller < 0)
+    return;
+  g_assert_cmpint (grantpt (controller), ==, 0);
+  g_assert_cmpint (unlockpt (controller), ==, 0);
+  g_assert_cmpint (setsid (), >, 0);
+  g_assert_cmpint (open ("/dev/tty", O_RDWR | O_CLOEXEC), ==, -1);
+
+  terminal = g_file_new_for_path (ptsname (controller));
+  file = gpu_file_open (terminal, GPU_FILE_FLAGS_READ, NULL);
+  g_assert_cmpint (open ("/dev/tty", O_RDWR | O_CLOEXEC), ==, -1);
+  g_assert_cmpint (errno, ==, ENXIO);
+  close (controller);
+}
+
 static void
 file_open_creates (void)
 {
@@ -1058,6 +1090,7 @@ main (int    argc,
   test_add ("invalid", file_invalid);
   test_add_plain ("open-errors", file_open_errors);
   test_add_plain ("open-creates", file_open_creates);
+  test_add_plain ("open-terminal", file_open_terminal);
   test_add_plain ("no-size", file_no_size);
 
   return test_run ();

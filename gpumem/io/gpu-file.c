@@ -282,7 +282,9 @@ gpu_file_open (GFile         *file,
 
   access = (flags & both) == both ? O_RDWR : (flags & both) == GPU_FILE_FLAGS_READ ? O_RDONLY
                                                                                    : O_WRONLY;
-  fd = g_open (path, access | O_CLOEXEC | O_NONBLOCK | (creates ? O_CREAT | O_TRUNC : 0), 0666);
+  /* O_NOCTTY: a terminal must not become the controlling terminal of the process. */
+  fd = g_open (path, access | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
+                     | (creates ? O_CREAT | O_TRUNC : 0), 0666);
 
   if (fd < 0)
     {
