@@ -34,7 +34,10 @@ typedef struct
                                    GpuStreamFlags           flags,
                                    int                      priority,
                                    GError                 **error);
-  /* any thread; may be NULL. Sets @device and @flags to those of the foreign stream. */
+  /* any thread; may be NULL. Sets @device and @flags to those of the foreign stream. If the back
+   * end has user events, a borrowed stream of the driver must remain valid until free(): work that
+   * waits for user events may be pending when the program drops the stream, and the library does
+   * not wait for that work with locks held. */
   GpuNativeStream * (*wrap)       (GpuNativeContext        *context,
                                    guint64                  handle,
                                    GpuWrapMode              mode,

@@ -183,7 +183,7 @@ job (gpointer data)
     {
       if (fence != NULL)
         backend->event->wait (fence->event, FALSE, &failure);
-      else if (!drained)
+      else if (!drained)                /* the stream is not that of the program, or is retained */
         backend->stream->finish (timeline->stream, &failure);
 
       if (fence == NULL && failure == NULL)
@@ -245,10 +245,13 @@ get_fence (GpuTimeline  *timeline,
 }
 
 /* Returns FALSE if the stream was freed or is being captured. Also returns FALSE in a forked
- * process, because another thread of the parent may have held a lock during the fork. */
+ * process, because another thread of the parent may have held a lock during the fork. Sets @drained
+ * to whether all work has completed, with @failure if work failed. */
 static gboolean
-begin_finish (GpuTimeline *timeline,
-              guint64     *submitted)
+begin_finish (GpuTimeline  *timeline,
+              guint64      *submitted,
+              gboolean     *drained,
+              GError      **failure)
 {
   g_autoptr (GMutexLocker) locker = NULL;
 
@@ -257,8 +260,13 @@ begin_finish (GpuTimeline *timeline,
 
   locker = g_mutex_locker_new (&timeline->lock);
 
-  return !_gpu_timeline_is_capturing_locked (timeline)
-         && _gpu_timeline_begin_finish_locked (timeline, submitted);
+  if (_gpu_timeline_is_capturing_locked (timeline)
+      || !_gpu_timeline_begin_finish_locked (timeline, submitted))
+    return FALSE;
+
+  *drained = _gpu_timeline_drain_locked (timeline, failure);
+
+  return TRUE;
 }
 
 /* Waits for all work in the stream. Called if no fence could be recorded. Without this wait, the
@@ -266,13 +274,15 @@ begin_finish (GpuTimeline *timeline,
 static gboolean
 finish (GpuTimeline *timeline)
 {
+  g_autoptr (GError) failure = NULL;
   guint64 submitted;
-  gboolean success;
+  gboolean drained, success;
 
-  if (!begin_finish (timeline, &submitted))
+  if (!begin_finish (timeline, &submitted, &drained, &failure))
     return FALSE;
 
-  success = timeline->context->backend->stream->finish (timeline->stream, NULL);
+  success = drained ? failure == NULL
+                    : timeline->context->backend->stream->finish (timeline->stream, NULL);
 
   if (success)
     retire_finished (timeline, submitted);
