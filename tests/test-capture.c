@@ -315,6 +315,46 @@ trimmed (TestFixture *fixture)
   end (handle);
 }
 
+static void
+check_wrapped (TestFixture *fixture)
+{
+  CUresult (*push) (CUcontext context) = gpumem_cuda_driver_symbol ("cuCtxPushCurrent_v2");
+  CUresult (*pop) (CUcontext *context) = gpumem_cuda_driver_symbol ("cuCtxPopCurrent_v2");
+  CUresult (*create) (CUstream *stream, unsigned int flags, int priority)
+    = gpumem_cuda_driver_symbol ("cuStreamCreateWithPriority");
+  CUresult (*destroy) (CUstream stream) = gpumem_cuda_driver_symbol ("cuStreamDestroy_v2");
+  g_autoptr (GpuStream) wrapped = NULL;
+  g_autoptr (GError) error = NULL;
+  CUcontext context = (CUcontext) (gsize) gpu_context_get_native_handle (fixture->context);
+  CUstream handle;
+
+  g_assert_cmpuint (push (context), ==, 0);
+  g_assert_cmpuint (create (&handle, CU_STREAM_NON_BLOCKING, 0), ==, 0);
+  test_capture_begin (handle, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  wrapped = gpu_stream_new_wrapped (fixture->context, (gsize) handle, GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  g_clear_object (&wrapped);
+  end (handle);
+  g_assert_cmpuint (destroy (handle), ==, 0);
+  g_assert_cmpuint (pop (&context), ==, 0);
+}
+
+/* The first stream of the program that a process wraps may be capturing. */
+static void
+wrapped (TestFixture *fixture)
+{
+  if (!test_can_capture (fixture))
+    return;
+  if (g_test_subprocess ())
+    {
+      check_wrapped (fixture);
+      return;
+    }
+
+  g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_assert_passed ();
+}
+
 /* The last reference to a borrowed stream may be dropped while the stream is being captured. */
 static void
 borrowed (TestFixture *fixture)
@@ -732,6 +772,46 @@ unmapped (TestFixture *fixture)
   assert_filled (content, 7);
 }
 
+/* The driver does not report whether the stream is being captured. The bytes are then not copied in
+ * the stream, because the graph might contain the copy. */
+static void
+unmapped_unknown (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+  guint64 n_asked;
+
+  if (!test_can_capture (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("the driver has no faults");
+      return;
+    }
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  mapping = gpu_buffer_map (buffer, stream, GPU_MAP_FLAGS_WRITE, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  memset (gpu_mapping_get_data (mapping), 7, SIZE);
+
+  handle = begin (stream);
+  n_asked = count ("cuStreamGetCaptureInfo*");
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuStreamGetCaptureInfo*:1"));
+  g_clear_object (&mapping);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+  g_assert_cmpuint (count ("cuStreamGetCaptureInfo*"), ==, n_asked + 1);
+  end (handle);
+
+  content = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  assert_filled (content, 7);
+}
+
 /* --- memory that captured work uses ----------------------------------------------------------- */
 
 static void
@@ -998,9 +1078,11 @@ static void
 check_calls (TestFixture *fixture)
 {
   g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
-  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 7);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, LARGE, 7);
   g_autoptr (GpuEvent) event = NULL;
   g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostMemory) pageable = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
   guint64 before = GPUMEM_CUDA_DRIVER (get_count) ("cuStreamGetCaptureInfo*");
   guint8 byte = 0;
 
@@ -1008,6 +1090,18 @@ check_calls (TestFixture *fixture)
   test_assert_ok (gpu_buffer_read (buffer, fixture->stream, 0, &byte, 1, NULL, &error), error);
   event = test_record (other);
   assert_complete (event);
+  test_synchronize (other);
+
+  /* The staged copy makes the back end wait for streams before it copies pageable memory. */
+  pageable = gpu_host_memory_new_aligned (fixture->context, 64, LARGE, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 2; i++)
+    test_assert_ok (gpu_stream_copy (other, GPU_MEMORY (buffer), 0, GPU_MEMORY (pageable), 0,
+                                     i == 0 ? LARGE : SIZE, &error), error);
+  test_assert_ok (gpu_stream_fill (other, GPU_MEMORY (pageable), 0, SIZE, &byte, 1, &error), error);
+  mapping = gpu_buffer_map (buffer, other, GPU_MAP_FLAGS_WRITE, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  g_clear_object (&mapping);
   test_synchronize (other);
   g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuStreamGetCaptureInfo*"), ==, before);
 }
@@ -1046,6 +1140,7 @@ main (int argc, char **argv)
   test_add ("waits-elsewhere", waits_elsewhere);
   test_add ("freed-afterwards", freed_afterwards);
   test_add ("trimmed", trimmed);
+  test_add ("wrapped", wrapped);
   test_add ("borrowed", borrowed);
   test_add ("waits-refused", waits_refused);
   test_add ("reads-beside-reads", reads_beside_reads);
@@ -1053,6 +1148,7 @@ main (int argc, char **argv)
   test_add ("joined-by-memory", joined_by_memory);
   test_add ("pageable", pageable);
   test_add ("unmapped", unmapped);
+  test_add ("unmapped-unknown", unmapped_unknown);
   test_add ("spill-refused", spill_refused);
   test_add ("released", released);
   test_add ("released-in-order", released_in_order);

@@ -9,6 +9,7 @@
 #include "gpumem/base/gpu-debug-private.h"
 
 gint _gpu_forked;
+gint _gpu_may_capture;
 
 static GMutex contexts_lock;
 static GPtrArray *contexts;         /* of GpuNativeContext; NULL if empty */

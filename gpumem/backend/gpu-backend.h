@@ -85,6 +85,10 @@ void                     _gpu_backend_watch_process (void);
 extern gint _gpu_forked;
 gboolean                 _gpu_backend_check_process (GError           **error);
 
+/* Atomic. Set once the program has had the handle of a stream or an event. Only then can a stream
+ * of the library be captured into a graph, so until then no function asks the driver. */
+extern gint _gpu_may_capture;
+
 /* For the back ends: initialize or clear the common part of an object. */
 void                     _gpu_native_device_clear  (GpuNativeDevice         *device);
 void                     _gpu_native_context_init  (GpuNativeContext        *context,

@@ -73,7 +73,7 @@ check_foreign (GpuCudaContext  *context,
 
   /* The driver refuses to return the flags of a stream that is capturing, and invalidates the
    * capture. So assume that such a stream does not wait for the legacy default stream. */
-  if (!_gpu_cuda_is_capturing (handle)
+  if (_gpu_cuda_check_capture (handle) == CUDA_SUCCESS
       && !_gpu_cuda_check (_gpu_cuda.cuStreamGetFlags (handle, &cuda_flags), "cuStreamGetFlags",
                            error))
     return FALSE;

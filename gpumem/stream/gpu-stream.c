@@ -384,6 +384,7 @@ wrap_native (GpuStream         *stream,
       return NULL;
     }
 
+  _gpu_timeline_allow_captures ();
   native = ops->wrap (context, stream->handle, stream->mode, device, &stream->flags, error);
 
   if (native == NULL)
@@ -430,8 +431,6 @@ gpu_stream_initable_init (GInitable     *initable,
 
   stream->timeline = _gpu_timeline_new (context, device, native, stream->flags, stream->priority);
   stream->timeline->is_open = stream->is_foreign;
-  if (stream->is_foreign)
-    _gpu_timeline_allow_captures ();
   stream->timeline->is_borrowed = stream->is_foreign && stream->mode == GPU_WRAP_MODE_BORROW;
 
   if (stream->device == NULL)

@@ -494,8 +494,8 @@ void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
 void            _gpu_timeline_add_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuNativeEvent    *event);
-/* Called when the program gets or gives the handle of a stream or an event. Only then can the
- * stream of any timeline be captured, so until then no function asks the driver. */
+/* Sets _gpu_may_capture. Called when the program gets the handle of a stream or an event, and
+ * before the library uses a handle of the program. */
 void            _gpu_timeline_allow_captures  (void);
 /* Returns the driver's number of the capture in which the stream takes part, 0 for none. Asks the
  * driver: a stream whose handle the program has never had joins a capture when it waits for an

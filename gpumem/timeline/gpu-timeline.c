@@ -462,12 +462,10 @@ _gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
   return record_fence_locked (timeline, error);
 }
 
-static gint may_capture;            /* atomic */
-
 void
 _gpu_timeline_allow_captures (void)
 {
-  g_atomic_int_set (&may_capture, TRUE);
+  g_atomic_int_set (&_gpu_may_capture, TRUE);
 }
 
 guint64
@@ -476,7 +474,7 @@ _gpu_timeline_get_capture_locked (GpuTimeline *timeline)
   const GpuStreamOps *ops = timeline->context->backend->stream;
   guint64 capture = 0;
 
-  if (!g_atomic_int_get (&may_capture))
+  if (!g_atomic_int_get (&_gpu_may_capture))
     return 0;
 
   if (ops->get_state != NULL && timeline->stream != NULL && !timeline->is_ended)
@@ -490,7 +488,7 @@ _gpu_timeline_get_capture (GpuTimeline *timeline)
 {
   guint64 capture;
 
-  if (!g_atomic_int_get (&may_capture))
+  if (!g_atomic_int_get (&_gpu_may_capture))
     return 0;
 
   _gpu_timeline_lock (timeline);
@@ -532,7 +530,7 @@ _gpu_timeline_check_captured (GpuTimeline  *timeline,
 {
   g_autoptr (GMutexLocker) locker = NULL;
 
-  if (!g_atomic_int_get (&may_capture))
+  if (!g_atomic_int_get (&_gpu_may_capture))
     return TRUE;
 
   locker = g_mutex_locker_new (&timeline->lock);

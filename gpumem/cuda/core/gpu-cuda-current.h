@@ -52,16 +52,25 @@ gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
 
-/* Returns whether the stream is being captured into a graph. Caller has entered the context. */
-static inline gboolean
-_gpu_cuda_is_capturing (CUstream stream)
+/* Returns CUDA_SUCCESS if the stream is not being captured into a graph, and
+ * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if it is. Any other code means that this is not known: for
+ * example, the driver reports an error for the legacy default stream while a stream that waits for
+ * it is being captured. So after each code but CUDA_SUCCESS, a query of the stream or a wait for it
+ * may invalidate a capture. Caller has entered the context. */
+static inline CUresult
+_gpu_cuda_check_capture (CUstream stream)
 {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult code;
 
-  return _gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
-         && _gpu_cuda.cuStreamGetCaptureInfo_v2 (stream, &status, NULL, NULL, NULL, NULL)
-            == CUDA_SUCCESS
-         && status != CU_STREAM_CAPTURE_STATUS_NONE;
+  if (G_LIKELY (!g_atomic_int_get (&_gpu_may_capture))
+      || !_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL))
+    return CUDA_SUCCESS;
+
+  code = _gpu_cuda.cuStreamGetCaptureInfo_v2 (stream, &status, NULL, NULL, NULL, NULL);
+
+  return code == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE
+         ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : code;
 }
 
 G_END_DECLS

@@ -33,16 +33,21 @@ _gpu_cuda_finish_for_host (GpuNativeStream *stream,
                            GpuNativeMemory *b)
 {
   GpuNativeMemory *memories[] = { a, b };
+  gboolean waits = FALSE;
+  CUresult code;
 
   for (guint i = 0; i < G_N_ELEMENTS (memories); i++)
-    {
-      if (memories[i] != NULL && !memories[i]->is_image
-          && is_used_at_once ((GpuCudaBuffer *) memories[i], stream->context))
-        return _gpu_cuda_is_capturing (get_stream (stream))
-               ? CUDA_SUCCESS : _gpu_cuda.cuStreamSynchronize (get_stream (stream));
-    }
+    waits |= memories[i] != NULL && !memories[i]->is_image
+             && is_used_at_once ((GpuCudaBuffer *) memories[i], stream->context);
 
-  return CUDA_SUCCESS;
+  if (!waits)
+    return CUDA_SUCCESS;
+
+  code = _gpu_cuda_check_capture (get_stream (stream));
+  if (code == CUDA_SUCCESS)
+    return _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+
+  return code == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? CUDA_SUCCESS : code;
 }
 
 static inline gboolean

@@ -443,9 +443,9 @@ copy_back (CUstream          stream,
   return record_done (stream, staging, code, function);
 }
 
-/* Copies the block back while a graph is being captured. The graph must not contain the copy: it
- * would read the block again after other users of the block have changed it. No work uses the
- * mapped range, so the copy needs no order. */
+/* Copies the block back while the stream may be capturing a graph. The graph must not contain the
+ * copy: it would read the block again after other users of the block have changed it. No work uses
+ * the mapped range, so the copy needs no order. */
 static CUresult
 copy_back_beside (GpuCudaContext   *context,
                   GpuNativeMemory  *memory,
@@ -490,9 +490,9 @@ _gpu_cuda_unmap (GpuNativeStream  *stream,
   begun = _gpu_cuda_begin (stream, event, &call, error);
 
   if (begun && staging != NULL)
-    code = _gpu_cuda_is_capturing (handle)
-           ? copy_back_beside (context, memory, staging, &function)
-           : copy_back (handle, memory, staging, &function);
+    code = _gpu_cuda_check_capture (handle) == CUDA_SUCCESS
+           ? copy_back (handle, memory, staging, &function)
+           : copy_back_beside (context, memory, staging, &function);
 
   if (staging != NULL)
     give (context, staging);
@@ -558,8 +558,10 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
     memcpy (staging->data + done, pattern, pattern_size);
 
   /* The block has other contents when a graph runs. */
-  code = _gpu_cuda_is_capturing (handle) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                                         : _gpu_cuda_finish_for_host (stream, destination, NULL);
+  code = _gpu_cuda_check_capture (handle);
+
+  if (code == CUDA_SUCCESS)
+    code = _gpu_cuda_finish_for_host (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
     code = copy_pieces (handle, ((GpuCudaBuffer *) destination)->address + offset, size, staging,

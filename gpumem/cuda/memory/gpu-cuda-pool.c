@@ -127,20 +127,6 @@ get_pool (GpuCudaContext  *context,
   return context->pool;
 }
 
-/* Returns FALSE if a query of the stream would invalidate a capture: if the stream is being
- * captured, or if it is the legacy default stream, for which the driver returns an error while a
- * stream that waits for it is being captured. */
-static gboolean
-can_query (CUstream handle)
-{
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-  return !_gpu_cuda_has_group (GPU_CUDA_GROUP_CAPTURE, NULL)
-         || (_gpu_cuda.cuStreamGetCaptureInfo_v2 (handle, &status, NULL, NULL, NULL, NULL)
-             == CUDA_SUCCESS
-             && status == CU_STREAM_CAPTURE_STATUS_NONE);
-}
-
 /* The driver does not release memory that was freed in a stream until a thread has waited for the
  * operation that freed it; a query that reports completion is not enough. Skips streams with
  * pending work and streams that are being captured. On an idle stream, records an event and waits
@@ -153,7 +139,7 @@ synchronize_frees (GpuCudaStream *stream)
   CUevent event = NULL;
   CUresult code;
 
-  if (!can_query (stream->stream))
+  if (_gpu_cuda_check_capture (stream->stream) != CUDA_SUCCESS)
     return;
 
   if (stream->last != NULL)
