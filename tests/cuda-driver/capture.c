@@ -250,12 +250,34 @@ ENTRY (cuUserObjectRelease, (CUuserObject object, unsigned int n_references),
   return CUDA_SUCCESS;
 }
 
-ENTRY (cuGraphDestroy, (CUgraph graph), (graph))
+static void
+destroy_graph (CUgraph graph)
 {
-  TRY (object_check (graph, OBJECT_GRAPH));
   for (guint i = 0; i < graph->users->len; i++)
     drop_user (graph->users->pdata[i]);
   g_clear_pointer (&graph->users, g_ptr_array_unref);
   object_kill (graph);
+}
+
+ENTRY (cuGraphDestroy, (CUgraph graph), (graph))
+{
+  TRY (object_check (graph, OBJECT_GRAPH));
+  destroy_graph (graph);
   return CUDA_SUCCESS;
+}
+
+void
+capture_lose (void)
+{
+  for (guint i = 0; members != NULL && i < members->len; i++)
+    {
+      Stream *stream = members->pdata[i];
+
+      if (stream->graph != NULL)
+        destroy_graph (g_steal_pointer (&stream->graph));
+    }
+  while (members != NULL && members->len > 0)
+    leave (((Stream *) members->pdata[0])->capture);
+  n_capturing = 0;
+  n_global = 0;
 }

@@ -378,6 +378,8 @@ void        context_finish  (Context       *context);
 CUresult    capture_check   (CallFunction   function);
 /* Returns whether a stream is capturing that the legacy default stream waits for. */
 gboolean    capture_is_blocking (void);
+/* The device is lost: ends all captures, which the program cannot end any more. */
+void        capture_lose    (void);
 /* Lets @stream take part in the capture in which @event was recorded. */
 CUresult    capture_wait    (Stream        *stream,
                              Event         *event);

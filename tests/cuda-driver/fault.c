@@ -151,6 +151,7 @@ lose_contexts (CUresult code)
 
   for (guint i = 0; i < contexts->len; i++)
     context_fail (contexts->pdata[i], code);
+  capture_lose ();
 }
 
 /* Returns CUDA_SUCCESS, or the code that the call must fail with. */
