@@ -661,6 +661,131 @@ maps_refused (TestFixture *fixture)
   join_clear (&join);
 }
 
+static void
+check_image_maps (Join *join, GpuImage *image)
+{
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (gpu_image_map (image, join->other, GPU_MAP_FLAGS_READ, NULL, NULL, NULL, &error));
+  check_refused (join, "gpu_image_map", &error);
+  gpu_image_map_async (image, join->other, GPU_MAP_FLAGS_WRITE, NULL, NULL, NULL, test_take_result,
+                       &result);
+  g_assert_null (gpu_image_map_finish (image, test_await (&result), &error));
+  check_refused (join, "gpu_image_map_async", &error);
+  g_assert_null (gpu_stream_map_image (join->other, image, GPU_MAP_FLAGS_READ, NULL, NULL,
+                                       &error));
+  check_refused (join, "gpu_stream_map_image", &error);
+}
+
+static void
+check_image (Join *join, GpuImage *image)
+{
+  const GpuColor color = { 1, 1, 1, 1 };
+  g_autofree guint8 *data = g_malloc0 (LARGE);
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_image_read (image, join->other, NULL, NULL, data, 0, 0, NULL, &error));
+  check_refused (join, "gpu_image_read", &error);
+  g_assert_false (gpu_image_write (image, join->other, NULL, NULL, data, 0, 0, NULL, &error));
+  check_refused (join, "gpu_image_write", &error);
+  g_assert_false (gpu_image_fill (image, join->other, &color, NULL, NULL, NULL, &error));
+  check_refused (join, "gpu_image_fill", &error);
+  g_assert_null (gpu_image_read_bytes (image, join->other, NULL, NULL, NULL, &error));
+  check_refused (join, "gpu_image_read_bytes", &error);
+  g_assert_false (gpu_image_write_bytes (image, join->other, NULL, NULL, join->bytes, 0, 0, NULL,
+                                         &error));
+  check_refused (join, "gpu_image_write_bytes", &error);
+
+  gpu_image_read_bytes_async (image, join->other, NULL, NULL, NULL, test_take_result, &result);
+  g_assert_null (gpu_image_read_bytes_finish (image, test_await (&result), &error));
+  g_clear_object (&result);
+  check_refused (join, "gpu_image_read_bytes_async", &error);
+  gpu_image_write_bytes_async (image, join->other, NULL, NULL, join->bytes, 0, 0, NULL,
+                               test_take_result, &result);
+  g_assert_false (gpu_image_write_bytes_finish (image, test_await (&result), &error));
+  check_refused (join, "gpu_image_write_bytes_async", &error);
+  check_image_maps (join, image);
+}
+
+/* Images that captured work writes, on other streams and on the captured one. */
+static void
+images_refused (TestFixture *fixture)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT32 };
+  const GpuExtent extent = { 1024, LARGE / 4096, 1 };
+  const GpuLayout packed = { 0, 0, 0, 4096, 0 };
+
+  if (!test_can_capture (fixture) || !test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      Join join = { NULL };
+      g_autoptr (GpuImage) image = NULL;
+      g_autoptr (GBytes) bytes = test_random_bytes (LARGE);
+      g_autoptr (GError) error = NULL;
+
+      image = test_image_from (fixture, &format, GPU_IMAGE_TYPE_IMAGE_2D, extent, bytes);
+      join_init (&join, fixture, FALSE);
+      test_copy_region (join.captured, image, NULL, join.buffer, &packed, extent);
+      join.n_copies = count ("cuMem[cs]*");
+      if (i == 1)
+        g_set_object (&join.other, join.captured);
+      check_image (&join, image);
+      end (join.handle);
+
+      test_assert_texels (image, bytes);
+      test_assert_ok (gpu_image_write_bytes (image, join.other, NULL, NULL, join.bytes, 0, 0, NULL,
+                                             &error), error);
+      test_assert_texels (image, join.bytes);
+      join_clear (&join);
+    }
+}
+
+/* Threads of the library take part in copies between drivers, with either stream. */
+static void
+drivers_refused (TestFixture *fixture)
+{
+  Join join = { NULL };
+  g_autoptr (GpuDevice) device = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) far = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  device = gpu_device_find ("host", &error);
+  g_assert_no_error (error);
+  context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  far = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, LARGE, &error);
+  g_assert_no_error (error);
+  join_init (&join, fixture, FALSE);
+
+  g_assert_false (gpu_stream_copy (join.other, GPU_MEMORY (far), 0, GPU_MEMORY (join.buffer), 0,
+                                   LARGE, &error));
+  check_refused (&join, "gpu_stream_copy", &error);
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (join.buffer), 0, GPU_MEMORY (far), 0, LARGE,
+                                   &error));
+  check_refused (&join, "gpu_stream_copy", &error);
+  g_assert_false (gpu_buffer_copy (far, stream, 0, join.buffer, 0, LARGE, NULL, &error));
+  check_refused (&join, "gpu_buffer_copy", &error);
+  g_set_object (&join.other, join.captured);
+  g_assert_false (gpu_stream_copy (join.captured, GPU_MEMORY (far), 0, GPU_MEMORY (join.unused), 0,
+                                   LARGE, &error));
+  check_refused (&join, "gpu_stream_copy", &error);
+  end (join.handle);
+
+  test_assert_ok (gpu_buffer_copy (far, stream, 0, join.buffer, 0, LARGE, NULL, &error), error);
+  join_clear (&join);
+}
+
 /* Methods of streams are work of the device, so they join a capture. A copy of pageable memory is
  * not staged then, because a graph cannot repeat the work of threads. */
 static void
@@ -1145,6 +1270,8 @@ main (int argc, char **argv)
   test_add ("waits-refused", waits_refused);
   test_add ("reads-beside-reads", reads_beside_reads);
   test_add ("maps-refused", maps_refused);
+  test_add ("images-refused", images_refused);
+  test_add ("drivers-refused", drivers_refused);
   test_add ("joined-by-memory", joined_by_memory);
   test_add ("pageable", pageable);
   test_add ("unmapped", unmapped);
