@@ -2080,6 +2080,103 @@ test_empty (Fixture       *fixture,
     g_assert_cmpuint (get_stats (fixture).largest_free, ==, 4 * MIB);
 }
 
+/* --- peaks ----------------------------------------------------------------------------- */
+
+#define N_TWIN_BLOCKS 48
+
+/* A pool that gets the same requests as another one. */
+typedef struct
+{
+  Sim            *sim;
+  GpuPool        *pool;
+  SimStream      *stream;
+  GpuMemoryBlock *blocks[N_TWIN_BLOCKS];
+  GpuPoolStats    stats;            /* without peaks */
+  SimStats        sim_stats;
+} Twin;
+
+static void
+twin_init (Twin  *twin,
+           guint  kind)
+{
+  *twin = (Twin) { NULL };
+  twin->sim = sim_new (256 * MIB, UNIT, (kind & CHUNKS) != 0 ? 64 * KIB : 0, FALSE);
+  sim_set_thread_heaps (twin->sim, (kind & THREAD_HEAPS) != 0);
+  twin->pool = sim_pool_new (twin->sim);
+  twin->stream = sim_stream_new (twin->sim, 20);
+}
+
+static void
+twin_exchange (Twin  *twin,
+               guint  at,
+               gsize  size)
+{
+  if (twin->blocks[at] != NULL)
+    _gpu_pool_release (twin->blocks[at], twin->stream);
+  twin->blocks[at] = size > 0 ? _gpu_pool_alloc (twin->pool, size, 0, twin->stream, NULL) : NULL;
+  sim_stream_submit (twin->stream);
+
+  _gpu_pool_get_stats (twin->pool, &twin->stats);
+  twin->stats.peak_active_bytes = twin->stats.peak_used_bytes = twin->stats.peak_managed_bytes = 0;
+  sim_get_stats (twin->sim, &twin->sim_stats);
+}
+
+/* Returns all memory to the owner, so that the pool must grow or move chunks again. */
+static void
+twin_trim (Twin *twin)
+{
+  for (guint i = 0; i < N_TWIN_BLOCKS; i++)
+    twin_exchange (twin, i, 0);
+  _gpu_pool_trim (twin->pool, 0, TRUE);
+}
+
+static void
+twin_clear (Twin *twin)
+{
+  _gpu_pool_free (twin->pool);
+  sim_stream_unref (twin->stream);
+  sim_free (twin->sim);
+}
+
+/* A pool whose peaks are reset grows, moves chunks and searches as the same pool does without the
+ * resets. The phases use less and less memory, so each reset lowers the peaks. */
+static void
+test_reset_peaks (gconstpointer data)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (1);
+  GpuPoolStats stats;
+  Twin twins[2];
+
+  for (guint i = 0; i < G_N_ELEMENTS (twins); i++)
+    twin_init (&twins[i], GPOINTER_TO_UINT (data));
+
+  for (guint phase = 0; phase < 6; phase++)
+    {
+      for (guint n = 0; n < 400; n++)
+        {
+          guint at = g_rand_int_range (random, 0, N_TWIN_BLOCKS);
+          gboolean is_empty = (guint) g_rand_int_range (random, 0, 6) < phase;
+          gsize size = is_empty ? 0 : g_rand_int_range (random, 1, 4 * MIB >> phase);
+
+          for (guint i = 0; i < G_N_ELEMENTS (twins); i++)
+            twin_exchange (&twins[i], at, size);
+          g_assert_cmpmem (&twins[0].stats, sizeof (GpuPoolStats), &twins[1].stats,
+                           sizeof (GpuPoolStats));
+          g_assert_cmpmem (&twins[0].sim_stats, sizeof (SimStats), &twins[1].sim_stats,
+                           sizeof (SimStats));
+        }
+
+      for (guint i = 0; i < G_N_ELEMENTS (twins); i++)
+        twin_trim (&twins[i]);
+      _gpu_pool_reset_peaks (twins[1].pool);
+      _gpu_pool_get_stats (twins[1].pool, &stats);
+      g_assert_cmpuint (stats.peak_used_bytes, ==, stats.used_bytes);
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (twins); i++)
+    twin_clear (&twins[i]);
+}
+
 /* --- random operations ----------------------------------------------------------------- */
 
 static guint64
@@ -2240,6 +2337,12 @@ main (int   argc,
       g_autofree char *path = g_strdup_printf ("/pool-core/%s/random", kinds[i]);
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_random);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autofree char *path = g_strdup_printf ("/pool-core/%s/reset-peaks", kinds[i]);
+
+      g_test_add_data_func (path, GUINT_TO_POINTER (i), test_reset_peaks);
     }
   add_chunks ();
   g_test_add_func ("/pool-core/thread-keys", test_thread_keys);
