@@ -481,6 +481,26 @@ def test_messages_name_arguments(fixture):
     check_message(lambda: Gpu.Device.find(5), TypeError, "must be a str, not 5")
 
 
+def test_messages_of_enumerations(fixture):
+    """Only values of the enumeration and their numbers are accepted. PyGObject truncates 2.5, and
+    takes True for 1 and values of other enumerations."""
+    context, kind, none = fixture.context, Gpu.DTypeKind.UINT, Gpu.MemoryFlags.NONE
+    format = Gpu.ImageFormat(Gpu.ChannelOrder.R, Gpu.ChannelType.UINT8)
+    for value in (True, False, 2.5, 2.0, 99, -1, None, "uint", Gpu.FilterMode.LINEAR,
+                  Gpu.MemoryFlags.READ_ONLY):
+        named = isinstance(value, (GObject.GEnum, GObject.GFlags))
+        text = f"of type Gpu.{type(value).__name__}" if named else f"not {value!r}"
+        for call, name in ((lambda: Gpu.DType.get_number(value, 4), "kind"),
+                           (lambda: Gpu.MemoryPool.new(context, value, none), "kind"),
+                           (lambda: setattr(format, "channel_order", value), "channel_order")):
+            check_message(call, TypeError, f"{name} must be of type ", text)
+    for value in (kind, int(kind), np.int64(kind) if np is not None else 2):
+        equal(repr(Gpu.DType.get_number(value, 4)), "Gpu.DType('uint32')")
+    equal(format.channel_order, Gpu.ChannelOrder.R)
+    format.channel_order = int(Gpu.ChannelOrder.RG)
+    equal(format.channel_order, Gpu.ChannelOrder.RG)
+
+
 def test_axis_in_messages(fixture):
     """An index out of bounds names the axis of the array, as in NumPy."""
     array = Gpu.Array.zeros(fixture.context, (3, 4, 5), "float32")

@@ -223,6 +223,18 @@ def test_faulty_interfaces(fixture):
     equal(array.to_numpy().tolist(), list(range(N)))
 
 
+def test_versions_of_interfaces(fixture):
+    """Arrays with an unknown version of the interface, or none, are accepted, as by CuPy."""
+    need_cuda(fixture)
+    need_numpy()
+    array = Gpu.Array.from_numpy(fixture.context, np.arange(N, dtype=np.float32))
+    right = array.__cuda_array_interface__
+    for version in (0, 2, 4, None):
+        value = SimpleNamespace(__cuda_array_interface__=dict(right, version=version))
+        found = Gpu.Array.from_cuda_array_interface(fixture.context, value)
+        equal(found.to_numpy().tolist(), list(range(N)))
+
+
 class Exporter:
     """An array of another library whose DLPack methods return what the test wants."""
 

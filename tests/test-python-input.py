@@ -141,17 +141,19 @@ def functions():
 
 
 def plain_every_function():
-    """All functions of the GIR reject fractions, booleans and strings with a null character."""
+    """All functions of the GIR reject fractions and booleans, also for enumerations, and strings
+    with a null character."""
     bads = {_gpumem_checks.to_index: (2.5, True, "1"),
             _gpumem_checks.to_indices: ([1, 2.5], (1, True)),
             _gpumem_checks.to_text: ("a\0b", b"a\0b"),
             _gpumem_checks.to_texts: (["a", "b\0"],)}
     n = 0
     for owner, method, checks in functions():
-        good = [1 if check is _gpumem_checks.to_index else None for _, check in checks]
+        good = [1 if check is _gpumem_checks.to_index else check(1) if isinstance(check, type)
+                else None for _, check in checks]
         first = [None] * method.is_method()
         for position, (name, check) in enumerate(checks):
-            for bad in bads.get(check, ()):
+            for bad in (1.5, True) if isinstance(check, type) else bads.get(check, ()):
                 args = [*first, *good]
                 args[len(first) + position] = bad
                 with raises(ValueError if "text" in check.__name__ else TypeError,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Strict checks of the arguments of all functions of the library. PyGObject truncates a fraction
-that is passed for an integer, takes True for 1, and ends a string at a null character; here each of
-these raises an error. Wrong values for properties also raise errors, except in GObject.new() and
-GObject.Object.__init__(), which belong to PyGObject: the classes here have constructors of their
-own."""
+that is passed for an integer or an enumeration, takes True for 1, and ends a string at a null
+character; here each of these raises an error. Wrong values for properties also raise errors, except
+in GObject.new() and GObject.Object.__init__(), which belong to PyGObject: the classes here have
+constructors of their own."""
 
 import ctypes
 import functools
@@ -12,7 +12,7 @@ import operator
 import reprlib
 import sys
 
-from gi._gi import Direction, FunctionInfo, TypeTag
+from gi._gi import Direction, EnumInfo, FunctionInfo, TypeTag
 from gi._gi import GObject as _GObject
 from gi.repository import GLib, GObject
 
@@ -80,6 +80,19 @@ def to_indices(value, name):
         raise TypeError(f"{name} must be a sequence of whole numbers, not {describe(value)}") \
             from None
     return [to_index(item, f"{name}[{i}]") for i, item in enumerate(items)]
+
+
+def to_enum(value, name, kind):
+    """Returns the value of an enumeration for its number. Does not convert values of other
+    enumerations and of flags, nor booleans."""
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, (GObject.GEnum, GObject.GFlags)):
+        try:
+            return kind(to_index(value, name))
+        except (TypeError, ValueError):         # not a number, or not one of the enumeration
+            pass
+    raise TypeError(f"{name} must be of type {kind.__name__}, not {describe(value)}")
 
 
 def to_text(value, name):
@@ -192,8 +205,17 @@ def set_stream_class(stream_class):
     _NAMES["stream_"] = stream_class
 
 
-def _is_stream(interface):
-    return interface.get_namespace() == "Gpu" and interface.get_name() == "Stream"
+def _find_interface_check(interface):
+    """Returns the type of an argument that is an enumeration of the library, to_stream() for a
+    stream, or None."""
+    if interface.get_namespace() != "Gpu":
+        return None
+    if interface.get_name() == "Stream":
+        return to_stream
+    if not isinstance(interface, EnumInfo):
+        return None
+    kind = getattr(Gpu, interface.get_name())
+    return kind if issubclass(kind, GObject.GEnum) else None        # flags reject True and 5.5
 
 
 def _find_check(type_info):
@@ -202,8 +224,8 @@ def _find_check(type_info):
         return to_index
     if tag in _STRINGS:
         return to_text
-    if tag == TypeTag.INTERFACE and _is_stream(type_info.get_interface()):
-        return to_stream
+    if tag == TypeTag.INTERFACE:
+        return _find_interface_check(type_info.get_interface())
     if tag == TypeTag.ARRAY:
         tag = type_info.get_param_type(0).get_tag()
         if tag in _STRINGS:
@@ -225,7 +247,8 @@ def _list_arguments(info):
 
 
 def find_checks(info):
-    """Returns a list of (name, check) for the arguments that Python passes; check may be None."""
+    """Returns a list of (name, check) for the arguments that Python passes. check is a function,
+    the type of an enumeration, or None."""
     return [(argument.get_name(), _find_check(_type_of(argument)))
             for argument in _list_arguments(info)]
 
@@ -243,7 +266,10 @@ _LINES = {
                " {0} = to_stream_({0}, {0!r}, ({1}))",
 }
 
-_NAMES = {"type_": type, "int_": int, "str_": str, "to_index_": to_index,
+# The line for enumerations, whose types are names in the namespace as well
+_ENUM_LINE = "if type_({0}) is not {1}_: {0} = to_enum_({0}, {0!r}, {1}_)"
+
+_NAMES = {"type_": type, "int_": int, "str_": str, "to_enum_": to_enum, "to_index_": to_index,
           "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts,
           "stream_": None, "to_stream_": to_stream,
           "errors_": (OverflowError, TypeError), "run_": run}
@@ -345,7 +371,10 @@ def _strict(info, checks, has_self):
     parameters, passed = _list_parameters(info, has_self)
     lines = [f"def {info.__name__}({parameters}):"]
     others = "".join(f"{name}, " for name in ["self_"] * has_self + [name for name, _ in checks])
-    lines += [_LINES[check].format(name, others) for name, check in checks if check is not None]
+    kinds = {check for _, check in checks if isinstance(check, type)}
+    lines += [_ENUM_LINE.format(name, check.__name__) if check in kinds
+              else _LINES[check].format(name, others)
+              for name, check in checks if check is not None]
     values = ", ".join(f"{name!r}: {name}" for name, _ in checks)
     lines += [f"try: return run_(call_, {passed})",
               "except errors_ as error_:",
@@ -355,7 +384,8 @@ def _strict(info, checks, has_self):
               "  raise",
               "try: raise explained_",
               "finally: del explained_"]
-    names = dict(_NAMES, call_=info, explain_=functools.partial(_explain, info))
+    names = dict(_NAMES, call_=info, explain_=functools.partial(_explain, info),
+                 **{kind.__name__ + "_": kind for kind in kinds})
     exec(compile("\n ".join(lines), GENERATED, "exec"), names)
     call = names[info.__name__]
     owner = info.get_container().get_name() if info.get_container() is not None else ""
@@ -418,18 +448,21 @@ def _replace_functions(owner):
 
 
 def _replace_fields(owner):
-    """Replaces the setters of integer fields of a structure, and adds docstrings."""
+    """Replaces the setters of integers and enumerations of a structure, and adds docstrings."""
     for name, field in list(vars(owner).items()):
         if isinstance(field, property):
             field.__doc__ = find_doc(owner.__name__, ":" + name)
         info = getattr(getattr(field, "fset", None), "__self__", None)
-        if info is not None and _type_of(info).get_tag() in _INTEGERS:
-            setattr(owner, name, property(field.fget, _strict_setter(field.fset, name),
+        check = None if info is None else _find_check(_type_of(info))
+        if check is to_index or isinstance(check, type):
+            setattr(owner, name, property(field.fget, _strict_setter(field.fset, name, check),
                                           doc=field.__doc__))
 
 
-def _strict_setter(put, name):
-    return lambda self, value: put(self, to_index(value, name))
+def _strict_setter(put, name, check):
+    if check is to_index:
+        return lambda self, value: put(self, to_index(value, name))
+    return lambda self, value: put(self, to_enum(value, name, check))
 
 
 # --- properties ----------------------------------------------------------------------------------

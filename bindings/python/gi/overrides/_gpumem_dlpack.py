@@ -454,7 +454,8 @@ class DLPackMethods:
         """Returns an array over CUDA memory of another library. The stream, or else the default
         stream, waits for the work on the stream that the interface names: 1 is the legacy default
         stream of CUDA, 2 that of each thread, and 0 raises ValueError. If the interface says that
-        the array is read-only, all work of this library that writes it fails."""
+        the array is read-only, all work of this library that writes it fails. The version of the
+        interface is not checked, as in CuPy and Numba."""
         interface = getattr(data, "__cuda_array_interface__", None)
         if interface is None:
             raise TypeError("data must have __cuda_array_interface__, unlike a "
