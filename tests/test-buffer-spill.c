@@ -834,7 +834,27 @@ spill_failed_file (TestFixture *fixture)
   for_each_source (fixture, check_failed_file, TRUE);
 }
 
-/* The write of the contents must not overtake pending work of the previous owner of the memory. */
+typedef struct
+{
+  TestHold *hold;                   /* nullable */
+  GpuEvent *gate;                   /* nullable */
+} Blocker;
+
+static gpointer
+unblock_later (gpointer data)
+{
+  const Blocker *blocker = data;
+
+  g_usleep (20000);
+  if (blocker->hold != NULL)
+    test_hold_release (blocker->hold);
+  else
+    test_open (blocker->gate);
+  return NULL;
+}
+
+/* The write of the contents must not overtake pending work of the previous owner of the memory. A
+ * driver may block the write until then. */
 static void
 check_restored_in_order (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -847,27 +867,25 @@ check_restored_in_order (TestFixture *fixture, GpuMemoryPool *pool)
       g_autoptr (GpuBuffer) buffer = take (fixture, pool, stream);
       g_autoptr (GpuBuffer) copy = test_buffer (fixture, SIZE);
       g_autoptr (GpuEvent) gate = NULL;
+      Blocker blocker = { NULL, NULL };
       GpuBuffer *previous;
-      TestHold *hold = NULL;
+      GThread *thread;
 
       fill (stream, buffer, 5);
       spill (buffer, stream);
       previous = take (fixture, pool, stream);
       fill (stream, previous, 3);
       if (i == 0)
-        hold = test_hold (stream);
+        blocker.hold = test_hold (stream);
       else
-        gate = test_gate (fixture, stream);
+        blocker.gate = gate = test_gate (fixture, stream);
       test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (copy), 0, GPU_MEMORY (previous), 0, SIZE,
                                        &error), error);
       g_object_unref (previous);
+      thread = g_thread_new ("unblock", unblock_later, &blocker);
       unspill (buffer, stream);
-      g_usleep (20000);
-      if (i == 0)
-        test_hold_release (hold);
-      else
-        test_open (gate);
-      g_clear_pointer (&hold, test_hold_free);
+      g_thread_join (thread);
+      g_clear_pointer (&blocker.hold, test_hold_free);
       assert_filled (copy, 3);
       assert_filled (buffer, 5);
     }

@@ -947,6 +947,29 @@ memory_host_chunks_refused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_memory_pool_new");
 }
 
+static void
+check_relaxed (const char *name, gpointer ours, gpointer driver)
+{
+  if (driver != NULL && GPUMEM_CUDA_DRIVER (is_unsafe) (name) && ours == driver)
+    g_error ("%s is not called in relaxed mode", name);
+}
+
+/* Every call that the driver refuses during captures is made in relaxed mode. */
+static void
+memory_relaxed (void)
+{
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_is_unsafe") == NULL)
+    {
+      g_test_skip ("the driver does not list the calls");
+      return;
+    }
+
+#define GPU_CUDA_SYMBOL(group, name, version, parameters) \
+  check_relaxed (#name, (gpointer) _gpu_cuda.name, (gpointer) _gpu_cuda_raw.name);
+#include "gpumem/cuda/driver/gpu-cuda-symbols.h"
+#undef GPU_CUDA_SYMBOL
+}
+
 int
 main (int argc, char **argv)
 {
@@ -972,5 +995,6 @@ main (int argc, char **argv)
   test_add ("rdma-refused", memory_rdma_refused);
   test_add ("staging", memory_staging);
   test_add ("staging-unlocked", memory_staging_unlocked);
+  g_test_add_func ("/cuda-memory/relaxed", memory_relaxed);
   return test_run ();
 }

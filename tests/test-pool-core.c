@@ -884,7 +884,7 @@ test_stream_limit (Fixture       *fixture,
   fill_streams (fixture);
   g_assert_null (_gpu_pool_alloc (fixture->pool, MIB, 0, fixture->b, &error));
   g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
-  g_assert_nonnull (strstr (error->message, "stream 65536: at most 65535 streams"));
+  g_assert_nonnull (strstr (error->message, "at most 65535 streams"));
   g_clear_error (&error);
   g_assert_false (_gpu_pool_alloc_n (fixture->pool, sizes, 2, fixture->b, small, &error));
   g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
@@ -934,6 +934,7 @@ test_thread_keys (void)
 {
   g_autoptr (GError) error = NULL;
   g_autofree pthread_key_t *keys = g_new (pthread_key_t, sysconf (_SC_THREAD_KEYS_MAX));
+  g_autofree char *limit = NULL;
   GpuPoolConfig config;
   guint n = 0;
   Sim *sim;
@@ -945,6 +946,7 @@ test_thread_keys (void)
       return;
     }
 
+  limit = g_strdup_printf ("a process has at most %ld of them", sysconf (_SC_THREAD_KEYS_MAX));
   sim = sim_new (MIB, UNIT, 0, TRUE);
   sim_config (sim, &config);
   while (pthread_key_create (&keys[n], NULL) == 0)
@@ -954,7 +956,7 @@ test_thread_keys (void)
     pthread_key_delete (keys[i]);
 
   g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
-  g_assert_nonnull (strstr (error->message, "a process has at most 1024 of them"));
+  g_assert_nonnull (strstr (error->message, limit));
   _gpu_pool_free (sim_pool_new (sim));
   sim_free (sim);
 }

@@ -486,8 +486,8 @@ def test_messages_of_enumerations(fixture):
     takes True for 1 and values of other enumerations."""
     context, kind, none = fixture.context, Gpu.DTypeKind.UINT, Gpu.MemoryFlags.NONE
     format = Gpu.ImageFormat(Gpu.ChannelOrder.R, Gpu.ChannelType.UINT8)
-    for value in (True, False, 2.5, 2.0, 99, -1, None, "uint", Gpu.FilterMode.LINEAR,
-                  Gpu.MemoryFlags.READ_ONLY):
+    for value in (True, False, 2.5, 2.0, 99, -1, 2 ** 70, None, "uint",
+                  Gpu.FilterMode.LINEAR, Gpu.MemoryFlags.READ_ONLY):
         named = isinstance(value, (GObject.GEnum, GObject.GFlags))
         text = f"of type Gpu.{type(value).__name__}" if named else f"not {value!r}"
         for call, name in ((lambda: Gpu.DType.get_number(value, 4), "kind"),

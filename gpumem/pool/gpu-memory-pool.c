@@ -873,8 +873,9 @@ allocator_iface_init (GpuAllocatorInterface *iface)
  * block.
  *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device does not
- *   support @kind or @flags, %GPU_ERROR_INVALID_ARGUMENT for contradictory flags,
- *   %GPU_ERROR_DEVICE_LOST or the driver's error
+ *   support @kind or @flags, or the process has no thread key left,
+ *   %GPU_ERROR_INVALID_ARGUMENT for contradictory flags, %GPU_ERROR_DEVICE_LOST or the driver's
+ *   error
  *
  * Since: 0.1
  */

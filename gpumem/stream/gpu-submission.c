@@ -398,15 +398,18 @@ can_run_now_locked (GpuTimeline         *timeline,
          && _gpu_timeline_is_alone_locked (timeline);
 }
 
+/* Sets `covers` of @pending without an event: there is nothing to wait for. */
 static gboolean
 run_now_locked (GpuTimeline          *timeline,
                 const GpuSubmission  *submission,
+                GpuPending           *pending,
                 GError              **error)
 {
   if (!submission->run_now (submission->operation, timeline->stream, NULL, error))
     return FALSE;
 
-  set_uses_locked (timeline, submission, _gpu_timeline_pass_locked (timeline));
+  pending->covers = _gpu_timeline_pass_locked (timeline);
+  set_uses_locked (timeline, submission, pending->covers);
 
   return TRUE;
 }
@@ -483,7 +486,7 @@ run_pending_locked (GpuTimeline          *timeline,
     return FALSE;
 
   if (can_run_now_locked (timeline, submission))
-    return run_now_locked (timeline, submission, error);
+    return run_now_locked (timeline, submission, pending, error);
 
   if (pending->if_idle && timeline->completed != timeline->submitted)
     {
@@ -602,7 +605,7 @@ order_and_run_locked (GpuSubmitter  *s,
 
   if (s->waits == NULL && s->user_wait == NULL && !s->is_exclusive && !s->is_external
       && can_run_now_locked (timeline, s->submission))
-    return run_now_locked (timeline, s->submission, error);
+    return run_now_locked (timeline, s->submission, pending, error);
 
   if (pending != NULL && pending->if_idle && !is_idle_locked (s))
     {

@@ -633,7 +633,8 @@ gboolean
 _gpu_timeline_try_retire (GpuTimeline *timeline,
                           guint64      seq)
 {
-  /* On a back end with captures, a query could invalidate a capture of the program. */
+  /* On a back end with captures, a query may record a fence, and a fence on the legacy default
+   * stream invalidates captures of blocking streams. */
   return timeline->context->backend->stream->set_capture_rule == NULL
          && !g_atomic_int_get (&_gpu_forked) && !g_atomic_int_get (&timeline->context->lost)
          && can_retire_now (timeline)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "cuda-driver.h"
 #include "driver.h"
 
 struct CUgraph_st
@@ -30,20 +31,21 @@ static __thread CUstreamCaptureMode mode_of_thread;
 
 /* The driver refuses these calls, and invalidates the capture (seen with driver 580.159 on an
  * H200). The stand-in reports misuse. */
-static gboolean
-is_unsafe (CallFunction function)
+gboolean
+gpumem_cuda_driver_is_unsafe (const char *function)
 {
   static const char *const names[] = {
     "cuArray3DCreate", "cuArrayDestroy", "cuCtxSetLimit", "cuEventQuery", "cuEventSynchronize",
     "cuMemAdvise", "cuMemAdvise_v2", "cuMemAlloc", "cuMemAllocFromPoolAsync", "cuMemAllocManaged",
     "cuMemAllocPitch", "cuMemFree", "cuMemFreeAsync", "cuMemFreeHost", "cuMemHostAlloc",
     "cuMemHostRegister", "cuMemHostUnregister", "cuMemPoolCreate", "cuMemPoolDestroy",
-    "cuMemPoolTrimTo", "cuModuleUnload", "cuStreamAttachMemAsync", "cuStreamQuery",
-    "cuStreamSynchronize", "cuSurfObjectCreate", "cuTexObjectCreate", "cuTexObjectDestroy"
+    "cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuModuleUnload", "cuStreamAttachMemAsync",
+    "cuStreamQuery", "cuStreamSynchronize", "cuSurfObjectCreate", "cuTexObjectCreate",
+    "cuTexObjectDestroy"
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    if (strcmp (call_names[function], names[i]) == 0)
+    if (strcmp (function, names[i]) == 0)
       return TRUE;
   return FALSE;
 }
@@ -63,7 +65,8 @@ capture_check (CallFunction function)
     return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "memory is unmapped during a capture");
   if (function == CALL_cuCtxSynchronize)
     return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the device is awaited in a capture");
-  if (n_global > 0 && mode_of_thread != CU_STREAM_CAPTURE_MODE_RELAXED && is_unsafe (function))
+  if (n_global > 0 && mode_of_thread != CU_STREAM_CAPTURE_MODE_RELAXED
+      && gpumem_cuda_driver_is_unsafe (call_names[function]))
     return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the call invalidates a capture");
   return CUDA_SUCCESS;
 }

@@ -279,10 +279,12 @@ GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolCreate, 11020,
 GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolDestroy, 11020, (CUmemoryPool pool), (pool))
 GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolTrimTo, 11020,
                  (CUmemoryPool pool, size_t keep), (pool, keep))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolSetAttribute, 11020,
-                 (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
-GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolGetAttribute, 11020,
-                 (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolSetAttribute, 11020,
+                 (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
+                 (pool, attribute, value))
+GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolGetAttribute, 11020,
+                 (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
+                 (pool, attribute, value))
 GPU_CUDA_UNSAFE (STREAM_ORDERED, cuMemPoolSetAccess, 11020,
                  (CUmemoryPool pool, const CUmemAccessDesc *access, size_t n_access),
                  (pool, access, n_access))

@@ -64,7 +64,7 @@ typedef struct
   CUmemoryPool   pool;              /* nullable */
   GpuCudaRange  *range;             /* nullable; of virtual memory */
   CUexternalMemory external;        /* nullable */
-  int            external_fd;       /* the descriptor that the driver got for `external` */
+  int            external_fd;       /* -1 if the driver closes the descriptor for `external` */
 } Import;
 
 static guint
@@ -331,7 +331,9 @@ open_pooled (GpuCudaContext  *context,
 }
 
 /* Caller has entered the context. On success, the driver owns the duplicated descriptor if it is
- * opaque; otherwise close_external() decides. */
+ * opaque. NVIDIA's documentation does not state that for dma-bufs: if the duplicate is still open,
+ * the driver has not closed it. If Linux cannot compare descriptors, the duplicate leaks, because
+ * closing the descriptor of another thread would be worse. */
 static gboolean
 import_external (Import                      *import,
                  guint64                      size,
@@ -351,7 +353,10 @@ import_external (Import                      *import,
   if (_gpu_cuda_check_ipc (_gpu_cuda.cuImportExternalMemory (&import->external, &description),
                            "cuImportExternalMemory", error))
     {
-      import->external_fd = description.handle.fd;
+      if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
+          && is_same_description (description.handle.fd, import->key.files[0].fd))
+        import->external_fd = description.handle.fd;
+
       return TRUE;
     }
 
@@ -360,19 +365,13 @@ import_external (Import                      *import,
   return FALSE;
 }
 
-/* Caller has entered the context. NVIDIA's documentation only states for opaque descriptors that
- * the driver owns them. So if a dma-buf is still open under its number, the driver has not closed
- * it. If Linux cannot compare descriptors, that descriptor leaks, because closing the descriptor of
- * another thread would be worse. */
+/* Caller has entered the context. The driver may have closed the descriptor with the memory. */
 static void
 close_external (Import *import)
 {
-  CUexternalMemoryHandleType type;
-
-  memcpy (&type, import->key.native, sizeof type);
   _gpu_cuda.cuDestroyExternalMemory (import->external);
 
-  if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
+  if (import->external_fd >= 0
       && is_same_description (import->external_fd, import->key.files[0].fd))
     close (import->external_fd);
 }
@@ -541,6 +540,7 @@ import_new_locked (GpuCudaContext       *context,
 
   import->refs = 1;
   import->key = *key;
+  import->external_fd = -1;
 
   if (!import_open (context, import, handle->whole_size, error))
     {

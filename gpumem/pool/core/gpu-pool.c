@@ -148,9 +148,9 @@ set_stream (GpuPoolRequest  *request,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "the pool has no memory for stream %u: at most %d streams allocate from a pool at "
-               "the same time; use another pool, or drop streams and create this one anew",
-               request->slot, GPU_POOL_MAX_STREAMS);
+               "the stream cannot allocate from the pool: at most %d streams use a pool at the "
+               "same time; use another pool, or drop streams and create this one anew",
+               GPU_POOL_MAX_STREAMS);
 
   return FALSE;
 }

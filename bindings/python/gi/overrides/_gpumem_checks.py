@@ -90,7 +90,7 @@ def to_enum(value, name, kind):
     if not isinstance(value, (GObject.GEnum, GObject.GFlags)):
         try:
             return kind(to_index(value, name))
-        except (TypeError, ValueError):         # not a number, or not one of the enumeration
+        except (TypeError, ValueError, OverflowError):  # not a number of the enumeration
             pass
     raise TypeError(f"{name} must be of type {kind.__name__}, not {describe(value)}")
 
