@@ -173,6 +173,18 @@ g_once_init_leave (volatile void *location,
   REAL (g_once_init_leave) (location, result);
 }
 
+/* GLib creates the class on the first call. */
+gpointer
+g_type_class_ref (GType type)
+{
+  gpointer klass = REAL (g_type_class_ref) (type);
+
+  __tsan_release (klass);
+  __tsan_acquire (klass);
+
+  return klass;
+}
+
 /* --- data passed to another thread ------------------------------------------- */
 
 typedef struct
