@@ -273,7 +273,8 @@ def check_mapped(rank):
         total[:, ::2] = numbers(9)[:, ::2]
         equal(array.to_numpy().tolist(), total.tolist())
     if not rank.direct:
-        with raises(KeyError), rank.mpi.mapped(rank.array(np.ones(4, np.float16))) as data:
+        pairs = np.ones(4, [("a", "i2"), ("b", "f8")])
+        with raises(KeyError), rank.mpi.mapped(rank.array(pairs)) as data:
             rank.world.Allreduce(rank.MPI.IN_PLACE, data, SUM)      # not a sum of bytes
     part, whole = rank.buffer(bytes([rank.rank]) * 10), rank.pool(10 * RANKS)
     with rank.mpi.mapped(part, flags.READ, direct=rank.direct) as data, \
