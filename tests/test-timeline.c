@@ -3,6 +3,7 @@
  * retained objects. A separate process under the OpenCL layer counts driver calls. */
 #include "config.h"
 
+#include "gpumem/command/gpu-command-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/stream/gpu-event-private.h"
@@ -476,6 +477,29 @@ timeline_own_numbers (TestFixture *fixture)
   g_atomic_int_set (&busy.stop, TRUE);
   g_thread_join (thread);
   g_assert_cmpuint (timeline->watches.length, ==, 0);
+}
+
+/* The caller of a copy that the driver makes during the call also knows its point. Otherwise, a
+ * call would wait for work that other threads submit afterwards. */
+static void
+timeline_immediate_number (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+  GpuTimeline *timeline = timeline_of (stream);
+  const guint8 data[SIZE] = { 7 };
+
+  for (guint i = 0; i < 2; i++)
+    {
+      GpuPending pending = { NULL, 0 };
+
+      test_assert_ok (_gpu_timeline_write (timeline, "test", GPU_MEMORY (buffer), 0, data, SIZE,
+                                           NULL, &pending, &error), error);
+      g_assert_cmpuint (pending.covers, ==, _gpu_timeline_get_submitted (timeline));
+      test_assert_ok (_gpu_pending_wait (&pending, timeline, &error), error);
+      g_assert_true (_gpu_timeline_is_complete (timeline, pending.covers));
+    }
 }
 
 /* A scope has the work of the scopes within it, but not work of other streams. */
@@ -1111,6 +1135,7 @@ main (int argc, char **argv)
   test_add ("bounded-failures", timeline_bounded_failures);
   test_add ("keeps-late-failures", timeline_keeps_late_failures);
   test_add ("own-numbers", timeline_own_numbers);
+  test_add ("immediate-number", timeline_immediate_number);
   test_add ("nested-numbers", timeline_nested_numbers);
   test_add ("own-failure", timeline_own_failure);
   test_add ("own-failure-later", timeline_own_failure_later);
