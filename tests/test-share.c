@@ -248,6 +248,45 @@ share_failed (TestFixture *fixture)
 #endif
 }
 
+/* If the driver closes the descriptor of a dma-buf, its number then belongs to the program. */
+static void
+share_closed (TestFixture *fixture)
+{
+#ifdef HAVE_CUDA
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) imported = NULL;
+  g_autoptr (GError) error = NULL;
+  gsize whole_size, offset;
+  int own[16];
+  int fd;
+
+  if (!g_str_has_prefix (gpu_device_get_name (fixture->device), "Stand-in"))
+    {
+      g_test_skip ("the driver has one way to treat descriptors");
+      return;
+    }
+  if (!passes (fixture, GPU_FD_KINDS_DMA_BUF))
+    return;
+
+  buffer = shareable (fixture, 3);
+  fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_DMA_BUF, &whole_size, &offset, &error);
+  g_assert_no_error (error);
+  GPUMEM_CUDA_DRIVER (close_dma_bufs) (TRUE);
+  imported = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_FLAGS_NONE,
+                                     GPU_FD_KINDS_DMA_BUF, fd, whole_size, offset, SIZE, &error);
+  GPUMEM_CUDA_DRIVER (close_dma_bufs) (FALSE);
+  g_assert_no_error (error);
+  for (guint i = 0; i < G_N_ELEMENTS (own); i++)
+    own[i] = fcntl (fd, F_DUPFD_CLOEXEC, 0);
+  g_clear_object (&imported);
+  for (guint i = 0; i < G_N_ELEMENTS (own); i++)
+    g_assert_cmpint (close (own[i]), ==, 0);
+  close (fd);
+#else
+  g_test_skip ("built without CUDA");
+#endif
+}
+
 /* Imports memory of another library. A sealed file simulates this memory. */
 static void
 share_foreign_file (TestFixture *fixture)
@@ -821,6 +860,7 @@ main (int argc, char **argv)
   test_add ("opaque", share_opaque);
   test_add ("dma-buf", share_dma_buf);
   test_add ("failed", share_failed);
+  test_add ("closed", share_closed);
   test_add ("peer", share_peer);
   test_add ("export-imported", share_export_imported);
   test_add ("foreign-file", share_foreign_file);

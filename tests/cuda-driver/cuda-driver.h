@@ -28,6 +28,8 @@ CUDA_DRIVER_EXPORT guint    gpumem_cuda_driver_get_misuse (void);
 /* Injects other faults, in the syntax of the option fail= of GPUMEM_CUDA_DRIVER. The numbers of
  * calls in @spec count from now on. With "" no further call fails. */
 CUDA_DRIVER_EXPORT gboolean gpumem_cuda_driver_set_fail   (const char *spec);
+/* Sets whether the import of a dma-buf closes its descriptor. */
+CUDA_DRIVER_EXPORT void     gpumem_cuda_driver_close_dma_bufs (gboolean closes);
 /* Returns whether the driver refuses the function, on any thread, while a stream is capturing. */
 CUDA_DRIVER_EXPORT gboolean gpumem_cuda_driver_is_unsafe  (const char *function);
 /* Makes the stream look like a new stream that has the handle of a destroyed stream. */

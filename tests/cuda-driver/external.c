@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* External memory of other APIs. The stand-in accepts any memfd as external memory. It owns an
- * opaque descriptor after the import, and not a dma-buf: NVIDIA's documentation does not state an
- * owner for these. */
+ * opaque descriptor after the import. NVIDIA's documentation does not state an owner for dma-bufs:
+ * the stand-in leaves them open, or closes them after gpumem_cuda_driver_close_dma_bufs(). */
 #include "config.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cuda-driver.h"
 #include "driver.h"
+
+static gboolean closes_dma_bufs;
 
 typedef struct
 {
@@ -16,6 +19,14 @@ typedef struct
   int     file;
   guint64 size;
 } External;
+
+void
+gpumem_cuda_driver_close_dma_bufs (gboolean closes)
+{
+  pthread_mutex_lock (&driver_lock);
+  closes_dma_bufs = closes;
+  pthread_mutex_unlock (&driver_lock);
+}
 
 static gboolean
 is_known (CUexternalMemoryHandleType type)
@@ -41,6 +52,8 @@ ENTRY (cuImportExternalMemory,
   external->file = description->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD
                      ? description->handle.fd
                      : fcntl (description->handle.fd, F_DUPFD_CLOEXEC, 3);
+  if (closes_dma_bufs && description->type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD)
+    close (description->handle.fd);
   external->size = description->size;
   *memory = (CUexternalMemory) external;
   return CUDA_SUCCESS;
