@@ -49,15 +49,16 @@ def make_header(size):
     return (BEGIN - 8).to_bytes(8, "little") + json.dumps(tensors).encode().ljust(BEGIN - 8)
 
 
-def make_block(index):
-    return np.random.default_rng(index).integers(0, 256, BLOCK, np.uint8)
+def make_block(index, size):
+    """Makes the first bytes of a block."""
+    return np.random.default_rng(index).integers(0, 256, size, np.uint8)
 
 
 def make_input(path, size):
     with open(path, "wb") as file:
         file.write(make_header(size))
         for begin in range(0, size, BLOCK):
-            file.write(make_block(begin // BLOCK)[:size - begin])
+            file.write(make_block(begin // BLOCK, min(BLOCK, size - begin)))
 
 
 def check_output(path, position, size, length):
@@ -66,7 +67,7 @@ def check_output(path, position, size, length):
         for begin in range(0, size, BLOCK):
             n = min(length, size - begin)
             file.seek(position + begin)
-            if file.read(n) != make_block(begin // BLOCK)[:n].tobytes():
+            if file.read(n) != make_block(begin // BLOCK, n).tobytes():
                 sys.exit(f"the block at byte {begin} of {path} is wrong")
             file.seek(position + begin)
             file.write(bytes(n))
