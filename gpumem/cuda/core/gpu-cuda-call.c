@@ -234,6 +234,10 @@ _gpu_cuda_cancel (GpuCudaCall *call)
   _gpu_cuda_leave (call->entered);
 }
 
+/* The time that a thread polls before it begins to yield, in microseconds. Yielding makes short waits
+ * slower. */
+#define SPIN_TIME 20
+
 /* Gets the time that a thread polls before it sleeps, in microseconds. Polling makes short waits
  * faster, because drivers need up to 0.5 ms to wake a thread. */
 static gint64
@@ -256,15 +260,18 @@ _gpu_cuda_poll (const GpuCudaContext *context,
                 CUstream              stream,
                 gint64                deadline)
 {
-  gboolean yield = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
-  gint64 end = MIN (deadline, g_get_monotonic_time () + get_poll_time (context));
+  gboolean spin = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) != 0;
+  gboolean yield = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_YIELD) != 0;
+  gint64 start = g_get_monotonic_time ();
+  gint64 end = MIN (deadline, start + get_poll_time (context));
+  gint64 now;
   CUresult code;
 
   while ((code = event != NULL ? _gpu_cuda.cuEventQuery (event)
                                : _gpu_cuda.cuStreamQuery (stream)) == CUDA_ERROR_NOT_READY
-         && g_get_monotonic_time () < end)
+         && (now = g_get_monotonic_time ()) < end)
     {
-      if (yield)
+      if (yield || (!spin && now - start > SPIN_TIME))
         g_thread_yield ();
     }
 
