@@ -2,7 +2,8 @@
 /*
  * Compares copies between the host and a device with raw driver calls: pageable memory by size and
  * by the number of staging threads; page-locked memory in each direction and in both directions at
- * once. The raw calls use a separate stream of the same context.
+ * once. Also measures how long calls take that enqueue writes behind pending work. The raw calls use
+ * a separate stream of the same context.
  *
  *   benchmarks/transfers DEVICE [MIB]
  */
@@ -19,6 +20,9 @@
 
 #define MIB ((gsize) 1024 * 1024)
 #define MAX_ROUNDS 101
+#define N_ENQUEUED_ROUNDS 15
+#define N_COPIES 24             /* before the enqueued writes */
+#define N_WRITES 16
 
 typedef struct
 {
@@ -215,6 +219,70 @@ bench_threads (const Bench *bench,
           gpu_context_get_staging_size (bench->context));
 }
 
+/* Enqueues copies on the device that take some milliseconds. */
+static void
+enqueue_work (const Bench *bench,
+              GpuStream   *stream)
+{
+  gsize size = MIN (gpu_memory_get_size (GPU_MEMORY (bench->buffer)),
+                    gpu_memory_get_size (GPU_MEMORY (bench->other)));
+
+  for (guint i = 0; i < N_COPIES; i++)
+    g_assert_true (gpu_stream_copy (stream, GPU_MEMORY (bench->other), 0,
+                                    GPU_MEMORY (bench->buffer), 0, size, NULL));
+}
+
+/* Returns microseconds for each call that enqueues a write, as the median of several rounds. */
+static double
+time_enqueued (const Bench *bench,
+               gsize        size,
+               gboolean     is_pending,
+               gboolean     is_raw)
+{
+  GpuStream *stream = is_raw ? bench->raw_stream : bench->stream;
+  double times[N_ENQUEUED_ROUNDS];
+
+  for (guint i = 0; i < G_N_ELEMENTS (times); i++)
+    {
+      gint64 start;
+
+      if (is_pending)
+        enqueue_work (bench, stream);
+
+      start = g_get_monotonic_time ();
+      for (gsize k = 0; k < N_WRITES; k++)
+        {
+          g_autoptr (GBytes) bytes = g_bytes_new_static (bench->ordinary + k * size, size);
+
+          if (is_raw)
+            bench_raw_write (stream, bench->buffer, bench->ordinary + k * size, size);
+          else
+            g_assert_true (gpu_stream_write (stream, GPU_MEMORY (bench->buffer), 0, bytes, NULL));
+        }
+      times[i] = (double) (g_get_monotonic_time () - start) / N_WRITES;
+      g_assert_true (gpu_stream_synchronize (stream, NULL, NULL));
+      if (is_raw)
+        bench_raw_finish (stream);
+    }
+
+  return bench_median (times, G_N_ELEMENTS (times));
+}
+
+static void
+bench_enqueued (const Bench *bench)
+{
+  printf ("\n%-33s %13s %8s %13s %8s\n", "us of each of 16 enqueued writes", "idle: ours", "raw",
+          "pending: ours", "raw");
+
+  for (gsize size = 32 * 1024; size <= MIB; size *= 2)
+    {
+      print_size (size);
+      printf ("%22s %13.1f %8.1f %13.1f %8.1f\n", "",
+              time_enqueued (bench, size, FALSE, FALSE), time_enqueued (bench, size, FALSE, TRUE),
+              time_enqueued (bench, size, TRUE, FALSE), time_enqueued (bench, size, TRUE, TRUE));
+    }
+}
+
 static GpuBuffer *
 new_buffer (GpuContext     *context,
             gsize           size)
@@ -328,6 +396,10 @@ main (int    argc,
   bench_sizes (&bench, size);
   bench_threads (&bench, MIN (size, 1024 * MIB));
   bench_locked (&bench, MIN (size, 1024 * MIB));
+
+  if (size >= N_WRITES * MIB)
+    bench_enqueued (&bench);
+
   bench_clear (&bench);
 
   return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An out-of-order stream has so much pending work that an ordinary submission waits for the device.
- * Even then, operations that must not block return without a wait. The test detects a wait by the
+/* Operations that must not block return without a wait, also if an out-of-order stream has so much
+ * pending work that an ordinary submission waits for the device. The test detects a wait by the
  * number of completed operations. */
 #include "config.h"
 
@@ -8,6 +8,8 @@
 
 #define SIZE 4096
 #define MAX_BEHIND 64
+#define WRITE_SIZE 100000
+#define N_WRITES 8
 
 static void
 fill (GpuStream *stream, GpuBuffer *buffer)
@@ -112,6 +114,41 @@ behind_try_does_not_wait (TestFixture *fixture)
     try_behind (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
+/* CUDA's driver would block the third of these writes until the kernel has ended. */
+static void
+behind_write_does_not_wait (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (TestHold) hold = NULL;
+  g_autofree guint8 *data = NULL;
+
+  if (!test_can_hold (fixture))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  buffer = test_buffer (fixture, N_WRITES * WRITE_SIZE);
+  hold = test_hold (stream);
+  for (gsize i = 0; i < N_WRITES; i++)
+    {
+      g_autofree guint8 *numbers = g_malloc (WRITE_SIZE);
+      g_autoptr (GBytes) bytes = NULL;
+
+      memset (numbers, (int) i + 1, WRITE_SIZE);
+      bytes = g_bytes_new_take (g_steal_pointer (&numbers), WRITE_SIZE);
+      test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), i * WRITE_SIZE, bytes,
+                                        &error), error);
+    }
+  g_assert_cmpuint (test_get_number (stream, "n-completed"), ==, 0);
+  test_hold_release (hold);
+
+  data = g_malloc (N_WRITES * WRITE_SIZE);
+  test_assert_ok (gpu_buffer_read (buffer, stream, 0, data, N_WRITES * WRITE_SIZE, NULL, &error),
+                  error);
+  for (gsize i = 0; i < N_WRITES * WRITE_SIZE; i++)
+    g_assert_cmpuint (data[i], ==, i / WRITE_SIZE + 1);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -119,5 +156,6 @@ main (int argc, char **argv)
   test_add ("submission-waits", behind_submission_waits);
   test_add ("unmap-does-not-wait", behind_unmap_does_not_wait);
   test_add ("try-does-not-wait", behind_try_does_not_wait);
+  test_add ("write-does-not-wait", behind_write_does_not_wait);
   return test_run ();
 }

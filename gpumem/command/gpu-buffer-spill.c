@@ -477,8 +477,8 @@ unspill (GpuMemory    *memory,
  * its contents (OpenCL: clCreateBuffer, clEnqueueWriteBuffer; CUDA: cuMemAlloc,
  * cuMemcpyHtoDAsync). If the buffer came from a pool, the new memory comes from the same pool. The
  * buffer can be used at once, on all streams. Does nothing if @buffer is not spilled. Blocks during
- * the allocation. On CUDA, the driver also blocks a write of less than 2 MiB as long as earlier
- * work may use memory from the pool. May be called from any thread.
+ * the allocation. If a pool on CUDA allocates memory of the host, the driver also blocks the write
+ * as long as earlier work may use memory from the pool. May be called from any thread.
  *
  * An error leaves @buffer spilled. Later work of @stream is ordered after the write. The write does
  * not wait for earlier work of @stream, except for work that may still use memory from the pool,

@@ -18,11 +18,13 @@
  *
  * With CUDA and with NVIDIA's driver for OpenCL, staging applies to all operations that read or
  * write host memory, and to gpu_stream_copy() from or to #GpuHostMemory that is not page-locked.
- * Blocking operations are staged if staging is faster: reads of at least 2 MiB and writes of at
+ * Blocking operations are staged if staging is faster: reads of at least 4 MiB and writes of at
  * least 8 MiB. Other operations are staged if the driver would block the caller: reads of at least
- * 64 KiB and writes of at least 2 MiB. Other drivers do not need staging, nor does memory that the
- * library or the program has page-locked. Copies on profiling or out-of-order streams, and copies
- * that wait for user events, are not staged.
+ * 64 KiB and writes of at least 2 MiB. CUDA's driver also blocks smaller writes behind pending work,
+ * so writes of more than 64 KiB are staged unless all earlier work of the stream is known to be
+ * complete. Other drivers do not need staging, nor does memory that the library or the program has
+ * page-locked. Copies on profiling or out-of-order streams, and copies that wait for user events,
+ * are not staged.
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
  * chunks of at most 4 MiB, and drivers block a caller while about 50 chunks, or 200 MiB, are
@@ -72,7 +74,7 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
 {
   const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
   const GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
-  gboolean plain;
+  gboolean plain, pending;
 
   if (timeline->context->backend->transfer == NULL
       || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
@@ -93,10 +95,11 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   /* Work that waits for user events may never execute. */
   _gpu_timeline_lock (timeline);
   plain = (timeline->flags & flags) == 0 && timeline->n_user_waits == 0;
+  pending = timeline->completed != timeline->submitted;
   _gpu_timeline_unlock (timeline);
 
   if (plain)
-    return _gpu_transfer_begin (timeline->context, timeline, copy, blocking);
+    return _gpu_transfer_begin (timeline->context, timeline, copy, blocking, pending);
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "pageable memory is not staged, and the caller may block: "
                     "the stream profiles, is out of order or waits for a user event");

@@ -9,7 +9,8 @@
 static gsize
 transfer_get_min_size (GpuNativeContext *context,
                        gboolean          write,
-                       gboolean          blocking)
+                       gboolean          blocking,
+                       gboolean          pending G_GNUC_UNUSED)
 {
   GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[0];
 

@@ -689,10 +689,11 @@ static gboolean
 should_stage (GpuNativeContext      *context,
               const GpuTransferCopy *copy,
               gsize                  size,
-              gboolean               blocking)
+              gboolean               blocking,
+              gboolean               pending)
 {
   const GpuTransferOps *ops = context->backend->transfer;
-  gsize least = ops != NULL ? ops->get_min_size (context, copy->write, blocking) : 0;
+  gsize least = ops != NULL ? ops->get_min_size (context, copy->write, blocking, pending) : 0;
 
   if (least == 0 || !_gpu_backend_check_process (NULL))
     return FALSE;
@@ -814,14 +815,15 @@ GpuTransfer *
 _gpu_transfer_begin (GpuNativeContext      *context,
                      gconstpointer          order,
                      const GpuTransferCopy *copy,
-                     gboolean               blocking)
+                     gboolean               blocking,
+                     gboolean               pending)
 {
   gsize size = copy->extent.width * copy->unit * copy->extent.height * copy->extent.depth;
   GpuTransferCopy own = *copy;
   GpuTransferChunking chunking;
   GpuTransfer *transfer;
 
-  if (!should_stage (context, copy, size, blocking)
+  if (!should_stage (context, copy, size, blocking, pending)
       || !_gpu_transfer_chunking_init (&chunking, &own))
     return NULL;
 

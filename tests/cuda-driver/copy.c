@@ -171,6 +171,22 @@ stage (Copy *copy)
   copy->source = rows.destination;
 }
 
+/* NVIDIA's driver copies larger writes to one of two buffers, and waits until the buffer is free. */
+static gboolean
+needs_buffer (const Copy *copy)
+{
+  return copy->width * copy->height * copy->depth > 64 * 1024 && is_ordinary (&copy->source);
+}
+
+static void
+keep_buffer (Stream *stream,
+             Point  *point)
+{
+  g_clear_pointer (&stream->written[0], point_unref);
+  stream->written[0] = stream->written[1];
+  stream->written[1] = point_ref (point);
+}
+
 static gboolean
 boxes_overlap (const Copy *copy)
 {
@@ -237,6 +253,8 @@ copy_submit_to (Stream     *stream,
 
   if (template->width == 0 || template->height == 0 || template->depth == 0)
     return CUDA_SUCCESS;
+  if (needs_buffer (template))
+    point_wait (stream->written[0]);
   copy = g_memdup2 (template, sizeof *template);
   op = op_new (copy_run, copy, copy_free);
   code = check_side (copy, &copy->destination, op, stream, TRUE);
@@ -258,6 +276,8 @@ copy_submit_to (Stream     *stream,
   if (is_ordinary (&copy->source))
     stage (copy);
   point = stream_submit (stream, op);
+  if (needs_buffer (template))
+    keep_buffer (stream, point);
   if (waits)
     code = wait_for (stream, point);
   point_unref (point);

@@ -293,6 +293,7 @@ struct CUstream_st
                                    * began the capture */
   GQueue         ops;
   Point         *last;            /* nullable */
+  Point         *written[2];      /* nullable; the last writes from pageable memory */
   GHashTable    *before;          /* stream id -> sequence; new operations wait for these */
   pthread_cond_t wake;
 };

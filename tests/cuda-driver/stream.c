@@ -152,6 +152,8 @@ stream_leave (Stream *stream)
   Context *context = stream->object.context;
 
   g_clear_pointer (&stream->last, point_unref);
+  for (guint i = 0; i < G_N_ELEMENTS (stream->written); i++)
+    g_clear_pointer (&stream->written[i], point_unref);
   g_clear_pointer (&stream->before, g_hash_table_unref);
   if (!context->object.dead)
     g_ptr_array_remove_fast (context->streams, stream);
