@@ -27,6 +27,21 @@ void     _gpu_binding_recycle_buffer     (GpuBuffer *buffer,
  * and does not query the driver. */
 GPU_AVAILABLE_IN_0_1
 gboolean _gpu_binding_is_complete        (GpuEvent       *event);
+/* Submits work without waiting for it. Returns FALSE, possibly with an error, on failure. */
+typedef gboolean (*GpuBindingSubmitFunc) (gpointer   data,
+                                          GError   **error);
+/* Calls @submit. Sets @event to an event for the work that the calling thread submits to @stream
+ * within @submit, or to NULL if this work has completed. The event fails if any of this work fails,
+ * even if another thread gets the failure first. If @submit submits nothing to @stream, the event
+ * is for all work of the stream. As in all calls that wait, the work cannot be captured or join a
+ * capture. Returns FALSE, without an event, if @submit returns FALSE, if @stream is being captured,
+ * or if no event can be recorded. */
+GPU_AVAILABLE_IN_0_1
+gboolean _gpu_binding_submit             (GpuStream             *stream,
+                                          GpuBindingSubmitFunc   submit,
+                                          gpointer               data,
+                                          GpuEvent             **event,
+                                          GError               **error);
 /* Returns the intended access of the host, never %GPU_MAP_FLAGS_NONE. */
 GPU_AVAILABLE_IN_0_1
 GpuMapFlags _gpu_binding_get_map_flags   (GpuMapping     *mapping);

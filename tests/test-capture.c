@@ -14,6 +14,8 @@
 
 #ifdef HAVE_CUDA
 
+#include <gpumem/gpumem-bindings.h>
+
 #define SIZE 65536
 #define LARGE ((gsize) 4 << 20)     /* staged */
 #define N_THREADS 3
@@ -460,10 +462,20 @@ assert_filled (GBytes *bytes, guint8 value)
     g_assert_cmpuint (data[i], ==, value);
 }
 
+static gboolean
+submit_fill (gpointer data, GError **error)
+{
+  const Join *join = data;
+  const guint8 byte = 1;
+
+  return gpu_stream_fill (join->other, GPU_MEMORY (join->buffer), 0, LARGE, &byte, 1, error);
+}
+
 static void
 check_blocking (Join *join)
 {
   g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuEvent) event = NULL;
   g_autoptr (GError) error = NULL;
   const guint8 pattern[2048] = { 1 };           /* longer than those of the driver's fills */
   guint8 byte = 1;
@@ -486,6 +498,10 @@ check_blocking (Join *join)
   g_assert_false (gpu_stream_fill (join->other, GPU_MEMORY (join->buffer), 0, LARGE, pattern,
                                    sizeof pattern, &error));
   check_refused (join, "gpu_stream_fill", &error);
+  g_assert_false (_gpu_binding_submit (join->other, submit_fill, join, &event, &error));
+  check_refused (join, join->other == join->captured ? "gpu_stream_record" : "gpu_stream_fill",
+                 &error);
+  g_assert_null (event);
 }
 
 static void

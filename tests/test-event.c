@@ -935,6 +935,88 @@ event_is_complete (TestFixture *fixture)
   has_failed = TRUE;
 }
 
+/* Work of a call: a fill of memory behind an offset, or nothing if there is no memory. */
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *buffer;
+  gsize      offset;
+} Call;
+
+static gboolean
+submit (gpointer data, GError **error)
+{
+  const Call *call = data;
+  const guint8 pattern = 7;
+
+  return call->buffer == NULL
+         || gpu_stream_fill (call->stream, GPU_MEMORY (call->buffer), call->offset, SIZE, &pattern,
+                             1, error);
+}
+
+/* A language binding gets an event for the work of its call, or none if the work has completed or
+ * is refused. */
+static void
+event_of_call (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) raw = g_object_new (GPU_TYPE_STREAM, NULL);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GBytes) content = NULL;
+  Call call = { stream, NULL, 0 };
+
+  test_assert_ok (_gpu_binding_submit (stream, submit, &call, &event, &error), error);
+  g_assert_null (event);
+  g_assert_false (_gpu_binding_submit (raw, submit, &call, &event, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "never initialised");
+  g_assert_null (event);
+
+  call.buffer = buffer;
+  call.offset = 1;
+  g_assert_false (_gpu_binding_submit (stream, submit, &call, &event, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_fill");
+  g_assert_null (event);
+
+  call.offset = 0;
+  test_assert_ok (_gpu_binding_submit (stream, submit, &call, &event, &error), error);
+  if (event != NULL)
+    test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), 7, SIZE);
+}
+
+/* The event does not wait for later work, and needs neither the stream nor the memory. The event of
+ * a call without work waits for all work of the stream. */
+static void
+event_of_call_pending (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) gate = NULL, later = NULL, event = NULL, all = NULL;
+  Call call = { NULL };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  call.stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  call.buffer = test_buffer (fixture, SIZE);
+  gate = test_gate (fixture, call.stream);
+  test_assert_ok (_gpu_binding_submit (call.stream, submit, &call, &event, &error), error);
+  later = test_gate (fixture, call.stream);
+  g_clear_object (&call.buffer);
+  test_assert_ok (_gpu_binding_submit (call.stream, submit, &call, &all, &error), error);
+  g_clear_object (&call.stream);
+
+  assert_status (event, GPU_EVENT_STATUS_PENDING);
+  test_open (gate);
+  test_assert_ok (gpu_event_wait_timeout (event, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error),
+                  error);
+  assert_status (all, GPU_EVENT_STATUS_PENDING);
+  test_open (later);
+  test_assert_ok (gpu_event_wait (all, NULL, &error), error);
+}
+
 /* Memory is idle for the bindings unless a wait would block. */
 static void
 event_is_idle (TestFixture *fixture)
@@ -973,6 +1055,8 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("is-idle", event_is_idle);
   test_add ("is-complete", event_is_complete);
+  test_add ("of-call", event_of_call);
+  test_add ("of-call-pending", event_of_call_pending);
   test_add ("record", event_record);
   test_add ("outlives-stream", event_outlives_stream);
   test_add ("user", event_user);

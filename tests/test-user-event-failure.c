@@ -5,6 +5,8 @@
 
 #include "test-allocator-util.h"
 
+#include <gpumem/gpumem-bindings.h>
+
 #define SIZE 4096
 /* PoCL locks events in pairs. ThreadSanitizer loses the stacks of 200 locks, and then reports the
  * order that tests/tsan.supp permits. */
@@ -1000,6 +1002,136 @@ failure_taken (TestFixture *fixture)
   g_object_remove_toggle_ref (G_OBJECT (buffer), on_referenced, &between);
 }
 
+/* --- events for the work of one call ------------------------------------------------------ */
+
+/* A call of a language binding that fills memory twice. */
+typedef struct
+{
+  Between     *between;
+  TestFixture *fixture;
+  GpuBuffer   *buffer;
+  GpuEvent    *late;                /* the event that the second fill waits for */
+  gboolean     is_delayed;
+} Call;
+
+/* The first fill fails, and another thread takes its failure. The second fill succeeds, and may
+ * wait for an event. */
+static gboolean
+submit_twice (gpointer data, GError **error G_GNUC_UNUSED)
+{
+  Call *call = data;
+
+  fill (call->between->stream, call->buffer, 2);
+  g_thread_join (g_thread_new ("taken", take_failure, call->between));
+  if (call->is_delayed)
+    call->late = test_gate (call->fixture, call->between->stream);
+  fill (call->between->stream, call->buffer, 4);
+  return TRUE;
+}
+
+static void
+check_wait (GpuEvent *event, GpuEvent *late)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (late);
+  g_assert_false (gpu_event_wait (event, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_event_wait", "taken");
+}
+
+static void
+check_timeout (GpuEvent *event, GpuEvent *late)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpint (gpu_event_poll (event, 1000, NULL, &error), ==, GPU_EVENT_STATUS_PENDING);
+  g_assert_no_error (error);
+  test_open (late);
+  assert_failed (event, "taken");
+}
+
+static void
+check_query (GpuEvent *event, GpuEvent *late)
+{
+  GpuEventStatus status;
+
+  g_assert_cmpint (gpu_event_query (event, NULL), ==, GPU_EVENT_STATUS_PENDING);
+  test_open (late);
+  test_poll ((status = gpu_event_query (event, NULL)) != GPU_EVENT_STATUS_PENDING);
+  g_assert_cmpint (status, ==, GPU_EVENT_STATUS_FAILED);
+}
+
+static void
+check_async (GpuEvent *event, GpuEvent *late)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+
+  gpu_event_wait_async (event, NULL, test_take_result, &result);
+  test_open (late);
+  g_assert_false (gpu_event_wait_finish (event, test_await (&result), &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "taken");
+}
+
+static void
+take_error (GError **taken, const GError *error)
+{
+  g_assert_nonnull (error);
+  *taken = g_error_copy (error);
+}
+
+static void
+check_watch (GpuEvent *event, GpuEvent *late)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GError) taken = NULL;
+
+  g_signal_connect_swapped (event, "completed", G_CALLBACK (take_error), &taken);
+  test_assert_ok (gpu_event_watch (event, &error), error);
+  test_open (late);
+  while (taken == NULL)
+    g_main_context_iteration (NULL, TRUE);
+  test_assert_gpu_error (taken, GPU_ERROR_FAILED, "taken");
+}
+
+/* Checks an event of a call whose first work fails and whose last work succeeds. */
+static void
+check_call (TestFixture *fixture, void (*check) (GpuEvent *event, GpuEvent *late))
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) other = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GBytes) content = NULL;
+  Between between = { stream, other, gate, FALSE };
+  Call call = { &between, fixture, buffer, NULL, check != check_wait };
+
+  test_assert_ok (_gpu_binding_submit (stream, submit_twice, &call, &event, &error), error);
+  g_assert_nonnull (event);
+  check (event, call.late);
+  test_synchronize (stream);
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), 4, SIZE);
+  g_clear_object (&call.late);
+}
+
+/* An event for the work of a call fails if any of this work failed, although the last work
+ * succeeds. */
+static void
+failure_taken_from_call (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  check_call (fixture, check_wait);
+  check_call (fixture, check_timeout);
+  check_call (fixture, check_query);
+  check_call (fixture, check_async);
+  check_call (fixture, check_watch);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -1023,5 +1155,6 @@ main (int argc, char **argv)
   test_add ("while-work-completes-out-of-order", failure_while_work_completes_out_of_order);
   test_add ("race", failure_race);
   test_add ("taken", failure_taken);
+  test_add ("taken-from-call", failure_taken_from_call);
   return test_run ();
 }

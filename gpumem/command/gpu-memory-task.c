@@ -111,7 +111,7 @@ step (GTask *task)
       g_autoptr (GTask) part = g_task_new (g_task_get_source_object (task),
                                            g_task_get_cancellable (task), step_done, task);
 
-      _gpu_timeline_return_task (use->point.timeline, use->point.seq, part, NULL, NULL);
+      _gpu_timeline_return_task (use->point.timeline, use->point.seq, use->point.seq, part);
       return;
     }
 

@@ -12,6 +12,12 @@ GpuEvent       *_gpu_event_new_for_point (GpuContext      *context,
                                           GpuTimeline     *timeline,
                                           guint64          seq,
                                           GpuNativeEvent  *timed);
+/* An event that completes with the point @last, and fails if any point from @first to @last
+ * fails. */
+GpuEvent       *_gpu_event_new_for_points (GpuContext     *context,
+                                           GpuTimeline    *timeline,
+                                           guint64         first,
+                                           guint64         last);
 /* The first function sets the event for gpu_event_export_handle(), the second sets the event that
  * records the start of the operation. Both events are nullable. */
 void            _gpu_event_set_shared    (GpuEvent        *event,

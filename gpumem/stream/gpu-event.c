@@ -48,7 +48,9 @@ struct _GpuEvent
   GpuUserEvent   *user;             /* NULL for an event of a stream */
   GpuPoint        point;            /* the submission that completes the event; for a user event,
                                      * the timeline is NULL */
-  GpuWatch        watch;            /* keeps a failure of `point` until the event is finalized */
+  GpuWatch        watch;            /* the points whose failure fails the event: `point`, and those
+                                     * of earlier work of the same call; keeps their failures until
+                                     * the event is finalized */
   GpuNativeEvent *timed;            /* nullable; records the times of the event */
   GpuNativeEvent *start;            /* nullable; records the start time if `timed` does not */
   GpuNativeEvent *shared;           /* nullable; the event for gpu_event_export_handle() */
@@ -350,17 +352,32 @@ initable_iface_init (GInitableIface *iface)
 }
 
 GpuEvent *
-_gpu_event_new_for_point (GpuContext     *context,
-                          GpuTimeline    *timeline,
-                          guint64         seq,
-                          GpuNativeEvent *timed)
+_gpu_event_new_for_points (GpuContext  *context,
+                           GpuTimeline *timeline,
+                           guint64      first,
+                           guint64      last)
 {
   GpuEvent *event = (GpuEvent *) g_object_new_with_properties (GPU_TYPE_EVENT, 0, NULL, NULL);
 
   /* A construct property would double the time of this function. */
   event->context = g_object_ref (context);
-  _gpu_point_set (&event->point, timeline, seq);
-  _gpu_timeline_watch (timeline, &event->watch, seq);
+  _gpu_point_set (&event->point, timeline, last);
+  _gpu_timeline_watch (timeline, &event->watch, first);
+
+  if (last != first)
+    _gpu_timeline_watch (timeline, &event->watch, last);
+
+  return event;
+}
+
+GpuEvent *
+_gpu_event_new_for_point (GpuContext     *context,
+                          GpuTimeline    *timeline,
+                          guint64         seq,
+                          GpuNativeEvent *timed)
+{
+  GpuEvent *event = _gpu_event_new_for_points (context, timeline, seq, seq);
+
   event->timed = timed != NULL ? _gpu_native_event_ref (timed) : NULL;
 
   return event;
@@ -550,7 +567,8 @@ query (GpuEvent    *event,
   if (event->user != NULL)
     status = _gpu_user_event_query (event->user, error);
   else
-    status = _gpu_timeline_query (event->point.timeline, event->point.seq, error);
+    status = _gpu_timeline_query_points (event->point.timeline, event->watch.first,
+                                         event->point.seq, error);
 
   if (status != GPU_EVENT_STATUS_COMPLETE && error != NULL && *error != NULL)
     g_prefix_error (error, "%s: ", function);
@@ -598,7 +616,9 @@ wait_until (GpuEvent      *event,
     success = _gpu_user_event_wait_until (event->user, deadline, cancellable, error);
   else
     success = _gpu_timeline_wait_until (event->point.timeline, event->point.seq, deadline,
-                                        cancellable, error);
+                                        cancellable, error)
+              && _gpu_timeline_check_points (event->point.timeline, event->watch.first,
+                                             event->point.seq, error);
 
   if (!success)
     g_prefix_error (error, "%s: ", function);
@@ -807,7 +827,7 @@ gpu_event_wait_async (GpuEvent            *event,
   else if (event->user != NULL)
     _gpu_user_event_return_task (event->user, task);
   else
-    _gpu_timeline_return_task (event->point.timeline, event->point.seq, task, NULL, NULL);
+    _gpu_timeline_return_task (event->point.timeline, event->watch.first, event->point.seq, task);
 }
 
 /**
@@ -924,8 +944,8 @@ gpu_event_watch (GpuEvent  *event,
       return TRUE;
     }
 
-  if (_gpu_timeline_notify (event->point.timeline, event->point.seq, watched_completed,
-                            g_object_ref (event), error))
+  if (_gpu_timeline_notify_points (event->point.timeline, event->watch.first, event->point.seq,
+                                   watched_completed, g_object_ref (event), error))
     return TRUE;
 
   g_atomic_int_set (&event->watched, FALSE);

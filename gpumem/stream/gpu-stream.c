@@ -1256,7 +1256,11 @@ gpu_stream_synchronize_async (GpuStream           *stream,
   if (timeline == NULL)
     g_task_return_error (task, error);
   else
-    _gpu_timeline_return_task (timeline, _gpu_timeline_get_last_point (timeline), task, NULL, NULL);
+    {
+      guint64 seq = _gpu_timeline_get_last_point (timeline);
+
+      _gpu_timeline_return_task (timeline, seq, seq, task);
+    }
 }
 
 /**

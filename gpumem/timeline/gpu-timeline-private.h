@@ -456,6 +456,12 @@ gboolean        _gpu_timeline_wait_until      (GpuTimeline       *timeline,
 GpuEventStatus  _gpu_timeline_query           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
+/* Like _gpu_timeline_query() for @last, but returns GPU_EVENT_STATUS_FAILED, once @last is reached,
+ * if any point from @first to @last failed. */
+GpuEventStatus  _gpu_timeline_query_points    (GpuTimeline       *timeline,
+                                               guint64            first,
+                                               guint64            last,
+                                               GError           **error);
 /* Calls @func once @seq is reached. Returns FALSE, and does not call @func, if no fence could be
  * recorded or no thread started. */
 gboolean        _gpu_timeline_notify          (GpuTimeline       *timeline,
@@ -576,13 +582,12 @@ GpuTaskWait    *_gpu_task_wait_new            (GTask             *task,
 void            _gpu_task_wait_end            (gpointer           wait,
                                                const GError      *error);
 
-/* Returns @task when the point is reached or the task is cancelled. The task returns @result, or
- * TRUE if @result is NULL. Takes ownership of @result. */
+/* Returns @task with TRUE when @last is reached, with the error of any point from @first to @last,
+ * or when the task is cancelled. */
 void            _gpu_timeline_return_task   (GpuTimeline     *timeline,
-                                             guint64          seq,
-                                             GTask           *task,
-                                             gpointer         result,
-                                             GDestroyNotify   result_free);
+                                             guint64          first,
+                                             guint64          last,
+                                             GTask           *task);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuTimeline, _gpu_timeline_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuFence, _gpu_fence_unref)

@@ -148,15 +148,14 @@ _gpu_task_wait_end (gpointer      data,
 
 void
 _gpu_timeline_return_task (GpuTimeline    *timeline,
-                           guint64         seq,
-                           GTask          *task,
-                           gpointer        result,
-                           GDestroyNotify  result_free)
+                           guint64         first,
+                           guint64         last,
+                           GTask          *task)
 {
-  GpuTaskWait *wait = _gpu_task_wait_new (task, result, result_free);
+  GpuTaskWait *wait = _gpu_task_wait_new (task, NULL, NULL);
   g_autoptr (GError) error = NULL;
 
-  if (!_gpu_timeline_notify (timeline, seq, _gpu_task_wait_end, wait, &error))
+  if (!_gpu_timeline_notify_points (timeline, first, last, _gpu_task_wait_end, wait, &error))
     _gpu_task_wait_end (wait, error);
 }
 

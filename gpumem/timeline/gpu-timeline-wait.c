@@ -500,9 +500,18 @@ _gpu_timeline_query (GpuTimeline  *timeline,
                      guint64       seq,
                      GError      **error)
 {
+  return _gpu_timeline_query_points (timeline, seq, seq, error);
+}
+
+GpuEventStatus
+_gpu_timeline_query_points (GpuTimeline  *timeline,
+                            guint64       first,
+                            guint64       last,
+                            GError      **error)
+{
   g_autoptr (GpuFence) fence = NULL;
 
-  if (!get_fence (timeline, seq, &fence, error))
+  if (!get_fence (timeline, last, &fence, error))
     return g_atomic_int_get (&timeline->context->lost) ? GPU_EVENT_STATUS_FAILED
                                                        : GPU_EVENT_STATUS_PENDING;
 
@@ -523,8 +532,8 @@ _gpu_timeline_query (GpuTimeline  *timeline,
       _gpu_timeline_retire (timeline, fence->seq, failure);
     }
 
-  return _gpu_timeline_check (timeline, seq, error) ? GPU_EVENT_STATUS_COMPLETE
-                                                    : GPU_EVENT_STATUS_FAILED;
+  return _gpu_timeline_check_points (timeline, first, last, error) ? GPU_EVENT_STATUS_COMPLETE
+                                                                   : GPU_EVENT_STATUS_FAILED;
 }
 
 static gboolean
