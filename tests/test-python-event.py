@@ -8,8 +8,11 @@ import os
 import sys
 import threading
 import weakref
+from unittest import mock
 
-from python_util import DEADLINE, GLib, Gpu, choose_devices, equal, main, need, raises
+from gi.module import get_introspection_module
+from python_util import DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, raises
+from gi.overrides._gpumem_native import fast
 
 CAPABILITIES = Gpu.Capabilities
 
@@ -354,6 +357,146 @@ def test_foreign_cycle(fixture):
     for stream in streams:
         stream.synchronize()
     equal([buffer.read(0, 1) for buffer in buffers], [b"\x30", b"\x31"])
+
+
+# --- failures that another thread takes -----------------------------------------------------------
+
+class Taken:
+    """A stream whose work waits for an event. take() fails the event in another thread, which gets
+    the error of the stream, and then submits work that succeeds."""
+
+    def __init__(self, fixture, stream=None):
+        need(fixture, CAPABILITIES.USER_EVENTS)
+        if fast is None:
+            raise Skip("only the C module knows the work of a call")
+        self.stream = stream or fixture.new_stream()
+        self.other = fixture.buffer(64)
+        self.gate = fixture.gate(self.stream)
+        self.stream.fill(fixture.buffer(64), 1)
+        self.is_taken = False
+
+    def take(self):
+        if not self.is_taken:
+            self.is_taken = True
+            thread = threading.Thread(target=self._run)
+            thread.start()
+            thread.join(DEADLINE)
+            assert not thread.is_alive()
+
+    def _run(self):
+        self.gate.fail("it was taken")
+        with raises(Gpu.Error, "it was taken"):
+            self.stream.synchronize()
+        self.stream.fill(self.other, 3)
+
+    def check(self, call):
+        """Checks that the call fails, and that the later work succeeds."""
+        with raises(Gpu.Error, "it was taken"):
+            call(self.stream)
+        assert self.is_taken
+        equal(self.other.read(stream=self.stream), b"\3" * 64)
+
+    def check_after(self, owner, name, call):
+        """check() of a call, where take() runs after the call of a method that submits work."""
+        original = getattr(owner, name)
+
+        def submit(*args):
+            result = original(*args)
+            self.take()
+            return result
+
+        with mock.patch.object(owner, name, submit):
+            self.check(call)
+
+
+def raw(name):
+    """Returns a class without the overrides, whose methods the overrides call."""
+    return getattr(get_introspection_module("Gpu"), name)
+
+
+def run(coroutine):
+    async def await_it():
+        return await coroutine
+    asyncio.run(await_it())
+
+
+def test_failure_taken(fixture):
+    """A method fails if its own work failed, even if another thread got the error, and submitted
+    work that succeeds, before the method waits."""
+    data = bytearray(64)
+    source = fixture.buffer(64)
+    for owner, name, call in (
+            (Gpu.Stream, "fill", lambda buffer, **on: buffer.fill(2, **on)),
+            (Gpu.Stream, "fill", lambda buffer, **on: run(buffer.fill_async(2, **on))),
+            (Gpu.Stream, "copy", lambda buffer, **on: buffer.copy(source, **on)),
+            (Gpu.Stream, "copy", lambda buffer, **on: run(buffer.copy_async(source, **on))),
+            (Gpu.Stream, "map", lambda buffer, **on: run(buffer.map_async(**on))),
+            (raw("Stream"), "write", lambda buffer, **on: buffer.write(GLib.Bytes(data), **on)),
+            (raw("Stream"), "read_into",
+             lambda buffer, **on: run(buffer.read_into_async(data, **on)))):
+        buffer = fixture.buffer(64)
+        Taken(fixture).check_after(owner, name, lambda stream: call(buffer, stream=stream))
+
+
+def test_failure_taken_of_array(fixture):
+    """The same for arrays, whose methods wait if they are given no stream."""
+    context = fixture.context
+    array, source = (Gpu.Array.zeros(context, (4, 4), "uint8") for _ in range(2))
+    for name, call in (
+            ("copy_array", lambda stream: array.write(source)),
+            ("fill_array", lambda stream: array.fill(2)),
+            ("take_rows", lambda stream: source.take([1, 3])),
+            ("put_rows", lambda stream: array.put([3, 1], source[:2]))):
+        taken = Taken(fixture, context.get_default_stream())
+        taken.check_after(raw("Stream"), name, call)
+
+
+def test_failure_taken_of_image(fixture):
+    """The same for images."""
+    need(fixture, CAPABILITIES.IMAGES)
+    data = bytearray(64)
+    color = (1, 2, 3, 4)
+    source = Gpu.Image(fixture.context, "rgba-uint8", (4, 4))
+    source.write(data)
+    for owner, name, call in (
+            (raw("Stream"), "write_region", lambda image, **on: image.write(data, **on)),
+            (raw("Stream"), "write_region",
+             lambda image, **on: run(image.write_async(data, **on))),
+            (raw("Stream"), "read_region_into", lambda image, **on: image.read_into(data, **on)),
+            (raw("Stream"), "read_region_into",
+             lambda image, **on: run(image.read_into_async(data, **on))),
+            (Gpu.Stream, "copy_region", lambda image, **on: image.copy(source, **on)),
+            (Gpu.Stream, "copy_region", lambda image, **on: run(image.copy_async(source, **on))),
+            (Gpu.Stream, "fill_image", lambda image, **on: image.fill(color, **on)),
+            (Gpu.Stream, "fill_image", lambda image, **on: run(image.fill_async(color, **on))),
+            (Gpu.Stream, "map_image", lambda image, **on: run(image.map_async(**on)))):
+        image = Gpu.Image(fixture.context, "rgba-uint8", (4, 4))
+        image.write(data)
+        Taken(fixture).check_after(owner, name, lambda stream: call(image, stream=stream))
+
+
+def test_failure_taken_of_map(fixture):
+    """A map takes its reference to the memory after it was submitted and before it waits."""
+    library = ctypes.CDLL("libgobject-2.0.so.0")
+    notify_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    taken, buffer = Taken(fixture), fixture.buffer(64)
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    address = ctypes.c_void_p(get_pointer(buffer.__gpointer__, None))
+
+    @notify_type
+    def referenced(data, instance, is_last):
+        if not is_last:
+            taken.take()
+
+    # The reference of the wrapper becomes the toggle reference, the only one.
+    library.g_object_add_toggle_ref(address, referenced, None)
+    library.g_object_unref(address)
+    try:
+        taken.check(lambda stream: buffer.map(stream=stream))
+    finally:
+        library.g_object_ref(address)
+        library.g_object_remove_toggle_ref(address, referenced, None)
 
 
 if __name__ == "__main__":

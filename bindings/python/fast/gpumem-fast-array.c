@@ -130,7 +130,7 @@ array_write (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (array_write, "Array.write",
-                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_poll")
+                        "gpu_buffer_try_write_address gpu_stream_write " GPU_FAST_WAIT_SYMBOLS)
 
 static PyObject *
 array_copy_to_device (PyObject         *self,
@@ -144,7 +144,7 @@ array_copy_to_device (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (array_copy_to_device, "Array.copy_to_device",
-                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_poll")
+                        "gpu_buffer_try_write_address gpu_stream_write " GPU_FAST_WAIT_SYMBOLS)
 
 /* Reads all elements and waits. Takes ownership of @data. Returns a new reference to @target. */
 static PyObject *
@@ -185,7 +185,7 @@ array_read_into (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (array_read_into, "Array.read_into",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
-                        "gpu_event_poll")
+                        GPU_FAST_WAIT_SYMBOLS)
 
 /* Returns the NumPy dtype of an array of plain numbers. Returns a borrowed reference, or NULL,
  * possibly with an exception. */
@@ -273,31 +273,39 @@ array_to_numpy (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (array_to_numpy, "Array.to_numpy",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
-                        "gpu_event_poll")
+                        GPU_FAST_WAIT_SYMBOLS)
 
 /* --- work on the device ----------------------------------------------------------------------- */
 
-/* Waits for the default stream. Takes ownership of @result. Returns @result, or NULL with an
- * exception. */
+/* Calls @submit, which submits work for @array to @given, or to the default stream for NULL. Waits
+ * for this work without @given. Returns True or False, or NULL with an exception. */
 static PyObject *
-wait_for_default (GpuArray *array,
-                  PyObject *result)
+submit (GpuArray             *array,
+        GpuStream            *given,
+        GpuBindingSubmitFunc  func,
+        gpointer              data)
 {
   g_autoptr (GpuStream) stream = NULL;
+  GError *error = NULL;
   PyObject *waited;
+  gboolean success = FALSE;
 
   Py_BEGIN_ALLOW_THREADS
-  stream = gpu_context_get_default_stream (gpu_array_get_context (array));
+
+  if (given == NULL)
+    stream = gpu_context_get_default_stream (gpu_array_get_context (array));
+
+  if (stream == NULL)
+    success = func (data, &error);
+
   Py_END_ALLOW_THREADS
 
-  waited = stream != NULL ? gpu_fast_wait_for_stream (stream) : gpu_fast_new_ref (Py_True);
+  if (stream == NULL)
+    return gpu_fast_finish (success, error);
 
-  if (waited == NULL)
-    Py_CLEAR (result);
+  waited = gpu_fast_submit_and_wait (stream, func, data);
 
-  Py_XDECREF (waited);
-
-  return result;
+  return waited != NULL || PyErr_Occurred () != NULL ? waited : gpu_fast_new_ref (Py_False);
 }
 
 /* Gets the bytes of an element: bytes, a NumPy number of the same type, or a float for an array of
@@ -327,15 +335,23 @@ to_element (PyObject *value,
   return element;
 }
 
-static gboolean
-fill (GpuArray   *array,
-      GpuStream  *given,
-      GBytes     *element,
-      GError    **error)
+typedef struct
 {
-  g_autoptr (GpuStream) stream = gpu_fast_ref_stream (given, gpu_array_get_context (array));
+  GpuArray  *array;
+  GpuStream *given;                 /* nullable */
+  GBytes    *element;               /* only for fill() */
+  GpuArray  *copy;                  /* the result of copy() */
+} ArrayWork;
 
-  return stream != NULL && gpu_stream_fill_array (stream, array, element, error);
+static gboolean
+submit_fill (gpointer   data,
+             GError   **error)
+{
+  const ArrayWork *work = data;
+  g_autoptr (GpuStream) stream = gpu_fast_ref_stream (work->given,
+                                                      gpu_array_get_context (work->array));
+
+  return stream != NULL && gpu_stream_fill_array (stream, work->array, work->element, error);
 }
 
 static PyObject *
@@ -348,8 +364,7 @@ array_fill (PyObject         *self,
   GpuArray *array = get_array (self);
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
   g_autoptr (GBytes) element = NULL;
-  GError *error = NULL;
-  gboolean success;
+  PyObject *done;
   gpointer stream;
 
   if (!gpu_fast_parse (&call, values) || get_buffer (array) == NULL
@@ -357,21 +372,17 @@ array_fill (PyObject         *self,
       || (element = to_element (values[0], gpu_array_get_dtype (array))) == NULL)
     return gpu_fast_pass_on (&call);
 
-  Py_BEGIN_ALLOW_THREADS
-  success = fill (array, stream, element, &error);
-  Py_END_ALLOW_THREADS
+  done = submit (array, stream, submit_fill, &(ArrayWork) { array, stream, element, NULL });
 
-  if (error != NULL)
-    return gpu_fast_raise (error);
+  if (done == NULL)
+    return NULL;
 
-  if (!success)
-    return gpu_fast_pass_on (&call);
+  Py_DECREF (done);
 
-  return stream != NULL ? gpu_fast_new_ref (Py_None)
-                        : wait_for_default (array, gpu_fast_new_ref (Py_None));
+  return done == Py_True ? gpu_fast_new_ref (Py_None) : gpu_fast_pass_on (&call);
 }
 
-GPU_FAST_DEFINE_FRAMED (array_fill, "Array.fill", "gpu_stream_fill_array")
+GPU_FAST_DEFINE_FRAMED (array_fill, "Array.fill", "gpu_stream_fill_array " GPU_FAST_WAIT_SYMBOLS)
 
 /* Returns whether a with statement sets an allocator. */
 static gboolean
@@ -388,6 +399,17 @@ has_scopes (void)
   return !is_empty;
 }
 
+static gboolean
+submit_copy (gpointer   data,
+             GError   **error)
+{
+  ArrayWork *work = data;
+
+  work->copy = gpu_array_copy (work->array, NULL, work->given, error);
+
+  return work->copy != NULL;
+}
+
 static PyObject *
 array_copy (PyObject         *self,
             PyObject *const  *args,
@@ -397,9 +419,8 @@ array_copy (PyObject         *self,
   const GpuFastCall call = { &copy_method, self, args, n_args, names };
   GpuArray *array = get_array (self);
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
-  PyObject *result;
-  GpuArray *copy;
-  GError *error = NULL;
+  ArrayWork work = { array, NULL, NULL, NULL };
+  PyObject *done;
   gpointer stream;
 
   if (!gpu_fast_parse (&call, values) || !gpu_fast_is_none (values[0]) || values[2] != NULL
@@ -407,19 +428,21 @@ array_copy (PyObject         *self,
       || get_buffer (array) == NULL || has_scopes ())
     return gpu_fast_pass_on (&call);
 
-  Py_BEGIN_ALLOW_THREADS
-  copy = gpu_array_copy (array, NULL, stream, &error);
-  Py_END_ALLOW_THREADS
+  work.given = stream;
+  done = submit (array, stream, submit_copy, &work);
 
-  if (copy == NULL)
-    return gpu_fast_raise (error);
+  if (done == NULL)
+    {
+      gpu_fast_drop (work.copy);
+      return NULL;
+    }
 
-  result = pygobject_new_full ((GObject *) copy, TRUE, NULL);
+  Py_DECREF (done);
 
-  return result == NULL || stream != NULL ? result : wait_for_default (array, result);
+  return pygobject_new_full ((GObject *) work.copy, TRUE, NULL);
 }
 
-GPU_FAST_DEFINE_FRAMED (array_copy, "Array.copy", "gpu_array_copy")
+GPU_FAST_DEFINE_FRAMED (array_copy, "Array.copy", "gpu_array_copy " GPU_FAST_WAIT_SYMBOLS)
 
 /* --- new arrays ------------------------------------------------------------------------------- */
 

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include <gpumem/gpumem-bindings.h>
-
 static GpuFastMethod read_method = { { "offset", "size", "stream" }, 0, { NULL }, NULL };
 static GpuFastMethod read_into_method = { { "target", "offset", "stream" }, 1, { NULL }, NULL };
 static GpuFastMethod write_method = { { "data", "offset", "stream" }, 1, { NULL }, NULL };
@@ -115,6 +113,36 @@ read_spilled (GpuBuffer  *buffer,
   return gpu_buffer_read (buffer, stream, offset, (gpointer) data, size, NULL, error);
 }
 
+/* A transfer behind pending work. */
+typedef struct
+{
+  GpuBuffer  *buffer;
+  GpuStream  *given;                /* nullable */
+  GpuStream  *stream;
+  SubmitFunc  submit;
+  gsize       offset;
+  GBytes     *bytes;
+} Transfer;
+
+static gboolean
+submit_transfer (gpointer   data,
+                 GError   **error)
+{
+  const Transfer *transfer = data;
+  GError *failure = NULL;
+
+  if (transfer->submit (transfer->stream, (GpuMemory *) transfer->buffer, transfer->offset,
+                        transfer->bytes, &failure)
+      || (transfer->submit == gpu_stream_read_into
+          && read_spilled (transfer->buffer, transfer->given, transfer->offset, transfer->bytes,
+                           &failure)))
+    return TRUE;
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
 /* Submits a transfer behind the pending work and waits. Returns NULL with an exception on failure.
  * The transfer stays in flight after KeyboardInterrupt, so the bytes must own their memory. */
 static PyObject *
@@ -124,18 +152,10 @@ submit_and_wait (GpuBuffer  *buffer,
                  gsize       offset,
                  GBytes     *bytes)
 {
-  GpuMemory *memory = (GpuMemory *) buffer;
   g_autoptr (GpuStream) stream = NULL;
-  gboolean is_read = FALSE;
-  GError *error = NULL;
 
   Py_BEGIN_ALLOW_THREADS
-  stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory));
-
-  if (stream != NULL && !submit (stream, memory, offset, bytes, &error)
-      && submit == gpu_stream_read_into)
-    is_read = read_spilled (buffer, given, offset, bytes, &error);
-
+  stream = gpu_fast_ref_stream (given, gpu_memory_get_context ((GpuMemory *) buffer));
   Py_END_ALLOW_THREADS
 
   if (stream == NULL)
@@ -144,10 +164,8 @@ submit_and_wait (GpuBuffer  *buffer,
       return NULL;
     }
 
-  if (is_read)
-    return PyBool_FromLong (TRUE);
-
-  return error == NULL ? gpu_fast_wait_for_stream (stream) : gpu_fast_finish (FALSE, error);
+  return gpu_fast_submit_and_wait (stream, submit_transfer,
+                                   &(Transfer) { buffer, given, stream, submit, offset, bytes });
 }
 
 /* Returns whether the transfer may use a temporary copy of @data. Large data is not copied. The
@@ -273,7 +291,7 @@ buffer_read (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (buffer_read, "Buffer.read",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
-                        "gpu_event_poll")
+                        GPU_FAST_WAIT_SYMBOLS)
 
 static PyObject *
 buffer_read_into (PyObject         *self,
@@ -307,7 +325,7 @@ buffer_read_into (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (buffer_read_into, "Buffer.read_into",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
-                        "gpu_event_poll")
+                        GPU_FAST_WAIT_SYMBOLS)
 
 static PyObject *
 buffer_write (PyObject         *self,
@@ -330,7 +348,7 @@ buffer_write (PyObject         *self,
 }
 
 GPU_FAST_DEFINE_FRAMED (buffer_write, "Buffer.write",
-                        "gpu_buffer_try_write_address gpu_stream_write gpu_event_poll")
+                        "gpu_buffer_try_write_address gpu_stream_write " GPU_FAST_WAIT_SYMBOLS)
 
 static GpuMemory *
 get_memory (PyObject *self)

@@ -3,8 +3,6 @@
  * through the buffer protocol. While it exists, the library refuses to unmap the memory. */
 #include "gpumem-fast-function.h"
 
-#include <gpumem/gpumem-bindings.h>
-
 static GpuFastMethod buffer_map_method = {
   { "flags", "offset", "size", "stream" }, 0, { NULL }, NULL
 };
@@ -136,30 +134,27 @@ ref_mapped (PyObject *self)
 
 /* --- methods ---------------------------------------------------------------------------------- */
 
-/* Sets @stream to @given or to the default stream, whose creation may block, and submits a map. */
-static GpuMapping *
-submit_map (GpuMemory    *memory,
-            GpuStream    *given,
-            GpuMapFlags   flags,
-            gsize         offset,
-            gsize         size,
-            GpuStream   **stream)
+/* A map, and the mapping once it was submitted. */
+typedef struct
 {
-  GpuMapping *mapping = NULL;
-  GError *error = NULL;
+  GpuStream   *stream;
+  GpuMemory   *memory;
+  GpuMapFlags  flags;
+  gsize        offset;
+  gsize        size;
+  GpuMapping  *mapping;
+} Map;
 
-  Py_BEGIN_ALLOW_THREADS
-  *stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory));
+static gboolean
+submit_map (gpointer   data,
+            GError   **error)
+{
+  Map *map = data;
 
-  if (*stream != NULL)
-    mapping = gpu_stream_map (*stream, memory, flags, offset, size, &error);
+  map->mapping = gpu_stream_map (map->stream, map->memory, map->flags, map->offset, map->size,
+                                 error);
 
-  Py_END_ALLOW_THREADS
-
-  if (error != NULL)
-    gpu_fast_raise (error);
-
-  return mapping;
+  return map->mapping != NULL;
 }
 
 static PyObject *
@@ -168,10 +163,10 @@ map (const GpuFastCall *call)
   static GpuFastClass flags_class = { "Gpu", "MapFlags", gpu_map_flags_get_type, NULL };
   GpuMemory *memory = (GpuMemory *) ((PyGObject *) call->self)->obj;
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
-  g_autoptr (GpuMapping) mapping = NULL;
   g_autoptr (GpuStream) stream = NULL;
   PyObject *waited;
   gpointer given;
+  Map map;
   int flags = GPU_MAP_FLAGS_NONE;
   gsize offset, size;
 
@@ -182,25 +177,26 @@ map (const GpuFastCall *call)
       || !gpu_fast_peek_optional (values[3], gpu_fast_types.stream, &given))
     return gpu_fast_pass_on (call);
 
-  mapping = submit_map (memory, given, flags, offset, size, &stream);
+  /* The creation of the default stream may block. */
+  Py_BEGIN_ALLOW_THREADS
+  stream = gpu_fast_ref_stream (given, gpu_memory_get_context (memory));
+  Py_END_ALLOW_THREADS
 
   if (stream == NULL)
     return gpu_fast_pass_on (call);
 
-  waited = mapping != NULL ? gpu_fast_wait_for_stream (stream) : NULL;
+  map = (Map) { stream, memory, flags, offset, size, NULL };
+  waited = gpu_fast_submit_and_wait (stream, submit_map, &map);
 
   if (waited == NULL)
     {
-      /* The last reference unmaps the memory, which may block. */
-      Py_BEGIN_ALLOW_THREADS
-      g_clear_object (&mapping);
-      Py_END_ALLOW_THREADS
+      gpu_fast_drop (map.mapping);
       return NULL;
     }
 
   Py_DECREF (waited);
 
-  return pygobject_new_full ((GObject *) g_steal_pointer (&mapping), TRUE, NULL);
+  return pygobject_new_full ((GObject *) map.mapping, TRUE, NULL);
 }
 
 static PyObject *
@@ -212,7 +208,7 @@ buffer_map (PyObject         *self,
   return map (&(GpuFastCall) { &buffer_map_method, self, args, n_args, names });
 }
 
-GPU_FAST_DEFINE_FRAMED (buffer_map, "Buffer.map", "gpu_stream_map gpu_event_poll")
+GPU_FAST_DEFINE_FRAMED (buffer_map, "Buffer.map", "gpu_stream_map " GPU_FAST_WAIT_SYMBOLS)
 
 static PyObject *
 svm_map (PyObject         *self,
@@ -223,7 +219,7 @@ svm_map (PyObject         *self,
   return map (&(GpuFastCall) { &svm_map_method, self, args, n_args, names });
 }
 
-GPU_FAST_DEFINE_FRAMED (svm_map, "Svm.map", "gpu_stream_map gpu_event_poll")
+GPU_FAST_DEFINE_FRAMED (svm_map, "Svm.map", "gpu_stream_map " GPU_FAST_WAIT_SYMBOLS)
 
 static PyObject *
 mapping_export (PyObject         *self,

@@ -4,8 +4,6 @@
  * attaches to every object. This avoids most of the cost of an object. */
 #include "gpumem-fast.h"
 
-#include <gpumem/gpumem-bindings.h>
-
 static GpuFastMethod alloc_method = { { "size", "stream" }, 1, { NULL }, NULL };
 static GQuark instance_data;
 

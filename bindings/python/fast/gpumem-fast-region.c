@@ -3,8 +3,6 @@
  * Otherwise, the override in Python submits the transfer and waits. */
 #include "gpumem-fast-function.h"
 
-#include <gpumem/gpumem-bindings.h>
-
 static GpuFastMethod copy_method = {
   { "destination", "source", "extent", "destination_layout", "source_layout" }, 3, { NULL }, NULL
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Work on streams. Each call releases the GIL, since it may wait for other threads. */
-#include "gpumem-fast.h"
-
-#include <gpumem/gpumem-bindings.h>
+#include "gpumem-fast-function.h"
 
 /* A wait is split into waits of this many microseconds. Signal handlers run between two of them. */
 #define SLICE 100000
@@ -199,6 +197,119 @@ gpu_fast_wait_for_stream (GpuStream *stream)
   Py_END_ALLOW_THREADS
 
   return event != NULL ? wait_for (event) : gpu_fast_finish (is_idle, error);
+}
+
+PyObject *
+gpu_fast_submit_and_wait (GpuStream            *stream,
+                          GpuBindingSubmitFunc  submit,
+                          gpointer              data)
+{
+  g_autoptr (GpuEvent) event = NULL;
+  GError *error = NULL;
+  gboolean success;
+
+  Py_BEGIN_ALLOW_THREADS
+  success = _gpu_binding_submit (stream, submit, data, &event, &error);
+  Py_END_ALLOW_THREADS
+
+  if (event != NULL)
+    return wait_for (event);
+
+  return success || error != NULL ? gpu_fast_finish (success, error) : NULL;
+}
+
+void
+gpu_fast_drop (gpointer object)
+{
+  PyObject *type, *value, *traceback;
+
+  PyErr_Fetch (&type, &value, &traceback);
+  Py_BEGIN_ALLOW_THREADS
+  g_clear_object (&object);
+  Py_END_ALLOW_THREADS
+  PyErr_Restore (type, value, traceback);
+}
+
+/* A function of Python that submits work, and its result. */
+typedef struct
+{
+  PyObject *function;
+  PyObject *result;                 /* NULL with an exception on failure */
+} Submitter;
+
+static gboolean
+call_submitter (gpointer   data,
+                GError   **error G_GNUC_UNUSED)
+{
+  Submitter *submitter = data;
+  PyGILState_STATE state = PyGILState_Ensure ();
+
+  submitter->result = PyObject_CallNoArgs (submitter->function);
+  PyGILState_Release (state);
+
+  return submitter->result != NULL;
+}
+
+/* Gets the arguments of gpu_fast_submit(). Returns NULL with an exception for others. */
+static GpuStream *
+get_submitter (PyObject *const *args,
+               Py_ssize_t       n_args,
+               Submitter       *submitter)
+{
+  GpuStream *stream = n_args == 2 ? gpu_fast_peek (args[0], gpu_fast_types.stream) : NULL;
+
+  if (stream == NULL)
+    PyErr_SetString (PyExc_TypeError, "expected a Gpu.Stream and a function");
+  else
+    *submitter = (Submitter) { args[1], NULL };
+
+  return stream;
+}
+
+PyObject *
+gpu_fast_submit (PyObject         *module G_GNUC_UNUSED,
+                 PyObject *const  *args,
+                 Py_ssize_t        n_args)
+{
+  Submitter submitter;
+  GpuStream *stream = get_submitter (args, n_args, &submitter);
+  GpuEvent *event;
+  GError *error = NULL;
+  gboolean success;
+
+  if (stream == NULL)
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  success = _gpu_binding_submit (stream, call_submitter, &submitter, &event, &error);
+  Py_END_ALLOW_THREADS
+
+  if (success)
+    return Py_BuildValue ("NN", submitter.result,
+                          event != NULL ? pygobject_new_full ((GObject *) event, TRUE, NULL)
+                                        : gpu_fast_new_ref (Py_None));
+
+  Py_XDECREF (submitter.result);
+
+  return error != NULL ? gpu_fast_raise (error) : NULL;
+}
+
+PyObject *
+gpu_fast_submit_waiting (PyObject         *module G_GNUC_UNUSED,
+                         PyObject *const  *args,
+                         Py_ssize_t        n_args)
+{
+  Submitter submitter;
+  GpuStream *stream = get_submitter (args, n_args, &submitter);
+  PyObject *waited = stream != NULL
+                     ? gpu_fast_submit_and_wait (stream, call_submitter, &submitter) : NULL;
+
+  if (waited == NULL && stream != NULL)
+    Py_CLEAR (submitter.result);
+
+  Py_XDECREF (waited);
+
+  return stream != NULL ? submitter.result : NULL;
 }
 
 static PyObject *

@@ -242,6 +242,11 @@ static PyMethodDef methods[] = {
   { "pack_layout", (PyCFunction) (void (*) (void)) gpu_fast_pack_layout, METH_FASTCALL,
     "Returns a Gpu.Layout of a number or a tuple of numbers, or None for unusual arguments. The "
     "second argument is the maximum number of numbers." },
+  { "submit", (PyCFunction) (void (*) (void)) gpu_fast_submit, METH_FASTCALL,
+    "Calls a function that submits work to a stream. Returns its result, and a Gpu.Event for this "
+    "work, or None if the work has completed." },
+  { "submit_and_wait", (PyCFunction) (void (*) (void)) gpu_fast_submit_waiting, METH_FASTCALL,
+    "Like submit(), but waits for the work, and returns only the result." },
   { "is_idle", (PyCFunction) (void (*) (void)) gpu_fast_is_idle, METH_FASTCALL,
     "Returns whether a wait for the work that uses a Gpu.Memory would not block. With a second "
     "argument, also for the work of a stream, None for the default stream." },

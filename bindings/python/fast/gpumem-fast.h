@@ -14,7 +14,7 @@
 #endif
 #include <pygobject.h>
 
-#include <gpumem/gpumem.h>
+#include <gpumem/gpumem-bindings.h>
 
 G_BEGIN_DECLS
 
@@ -102,6 +102,9 @@ PyObject *gpu_fast_leave (GpuFastFrame *frame,
     return gpu_fast_leave (&frame, name (self, args, n_args, names)); \
   }
 
+/* The C functions that gpu_fast_submit_and_wait() calls. */
+#define GPU_FAST_WAIT_SYMBOLS "gpu_stream_record gpu_event_poll"
+
 /* inspect.signature() returns @signature. */
 #define GPU_FAST_DEF(name, func, signature, doc) \
   { name, (PyCFunction) (void (*) (void)) func##_framed, METH_FASTCALL | METH_KEYWORDS, \
@@ -126,6 +129,15 @@ PyObject *gpu_fast_finish   (gboolean           success,
 /* Waits in slices for all work submitted to the stream. Signal handlers run between two slices.
  * Returns True, or NULL with an exception. */
 PyObject *gpu_fast_wait_for_stream (GpuStream     *stream);
+/* Calls @submit without the GIL, and waits like gpu_fast_wait_for_stream() for the work that
+ * @submit submits to the stream: see _gpu_binding_submit(). Returns True, NULL with an exception,
+ * or NULL without one if @submit fails without an error. */
+PyObject *gpu_fast_submit_and_wait (GpuStream            *stream,
+                                    GpuBindingSubmitFunc  submit,
+                                    gpointer              data);
+/* Drops a reference while an exception is pending. The last reference may free memory, which may
+ * block, or call functions in Python. NULL is ignored. */
+void      gpu_fast_drop     (gpointer           object);
 /* Exports the memory of bytes-like data in place. Returns FALSE, without an exception, for data
  * that only the overrides handle. */
 gboolean  gpu_fast_export   (PyObject          *data,
@@ -254,6 +266,12 @@ PyObject *gpu_fast_new_exchange   (PyObject             *module,
                                    PyObject *const      *args,
                                    Py_ssize_t            n_args);
 
+PyObject *gpu_fast_submit             (PyObject         *module,
+                                       PyObject *const  *args,
+                                       Py_ssize_t        n_args);
+PyObject *gpu_fast_submit_waiting     (PyObject         *module,
+                                       PyObject *const  *args,
+                                       Py_ssize_t        n_args);
 PyObject *gpu_fast_is_idle            (PyObject         *module,
                                        PyObject *const  *args,
                                        Py_ssize_t        n_args);

@@ -35,7 +35,8 @@ from distributed.protocol import (cuda_deserialize, cuda_serialize, dask_deseria
                                   dask_serialize)
 
 gi.require_version("Gpu", "1.0")
-from gi.repository import Gpu  # noqa: E402
+from gi.repository import Gpu  # noqa: E402  first: it loads the library
+from gi.overrides._gpumem import submit, submit_and_wait  # noqa: E402
 
 from ._spilling import (Data, add_arrived, is_spilled, make_room_for_arrivals,  # noqa: E402
                         move_lock, wrap_get_data)
@@ -151,12 +152,15 @@ def _dump(array):
     process = _get_process()
     frame = process.host_allocator.alloc(sent.nbytes)
     stream = process.stream if sent.context is process.context else sent.context.default_stream
+    event = None
     with move_lock:                     # until the read is submitted; a spill waits for the read
         if is_spilled(sent.memory):
             sent.read_strided(None, frame.get_bytes(), 0, None, None)
         else:
-            Gpu.Stream.read_array(stream, sent, frame.get_bytes(), 0, None)
-    stream.record().wait()
+            _, event = submit(stream, lambda: Gpu.Stream.read_array(
+                stream, sent, frame.get_bytes(), 0, None))
+    if event is not None:
+        event.wait()
     return header, [frame.view()]
 
 
@@ -170,8 +174,7 @@ def _load(header, frames):
         memory = Gpu.Buffer(process.context, frames[0], Gpu.MemoryFlags.READ_ONLY)
     else:
         memory = _alloc(process, size)
-        process.stream.write(memory, frames[0], copy=False)
-        process.stream.record().wait()
+        submit_and_wait(process.stream, lambda: process.stream.write(memory, frames[0], copy=False))
     return _unpack(header, memory)
 
 

@@ -40,8 +40,9 @@ from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
                       export_in_place, hold, is_int, loaded_numpy, new_bytes, poll, refuse_array,
-                      refuse_svm, run_behind, run_interruptible, takes_signals, to_glib_bytes,
-                      to_pattern, to_sized_dtype, wait, wait_for, wait_timeout)
+                      refuse_svm, run_behind, run_interruptible, submit_and_await, submit_and_wait,
+                      takes_signals, to_glib_bytes, to_pattern, to_sized_dtype, wait, wait_for,
+                      wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
@@ -540,8 +541,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         if self._try(exported, self.try_write_address, stream, offset, address, size):
             return True
         stream = self._get_stream(stream)
-        Gpu.Stream.write(stream, self, offset, hold(exported))
-        return stream.synchronize()
+        submit_and_wait(stream, lambda: Gpu.Stream.write(stream, self, offset, hold(exported)))
+        return True
 
     def _read_exported(self, exported, offset, stream):
         """Reads into exported memory, and releases the export."""
@@ -550,12 +551,12 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
             return True
         stream = self._get_stream(stream)
         try:
-            Gpu.Stream.read_into(stream, self, offset, hold(exported))
+            submit_and_wait(
+                stream, lambda: Gpu.Stream.read_into(stream, self, offset, hold(exported)))
         except BusyError:               # another thread has spilled the buffer since _try()
             data = self.read_bytes(stream, offset, size, None)
             ctypes.memmove(address, data.get_data(), size)
-            return True
-        return stream.synchronize()
+        return True
 
     @staticmethod
     def _try(exported, move, *args):
@@ -580,8 +581,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         if not takes_signals():
             return self.write_bytes(stream, offset, data, None)
         stream = self._get_stream(stream)
-        Gpu.Stream.write(stream, self, offset, data)
-        return stream.synchronize()
+        submit_and_wait(stream, lambda: Gpu.Stream.write(stream, self, offset, data))
+        return True
 
     def read(self, offset=0, size=None, stream=None) -> bytes:
         """Returns size bytes of the buffer from offset on, by default all, as bytes, and waits.
@@ -627,8 +628,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         """Fills the buffer with a repeated pattern and waits. The pattern is a NumPy scalar, a
         bytes-like object or an int of one byte."""
         stream = self._get_stream(stream)
-        stream.fill(self, pattern, offset, size)
-        return stream.synchronize()
+        submit_and_wait(stream, lambda: stream.fill(self, pattern, offset, size))
+        return True
 
     def copy(self, source, *, offset=0, source_offset=0, size=None, stream=None):
         """Copies another buffer to this one, at offset, and waits. By default, copies all of the
@@ -636,15 +637,14 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         are in another order."""
         offset, source_offset = to_size(offset, "offset"), to_size(source_offset, "source_offset")
         stream = self._get_stream(stream)
-        stream.copy(self, source, size, offset, source_offset)
-        return stream.synchronize()
+        submit_and_wait(stream, lambda: stream.copy(self, source, size, offset, source_offset))
+        return True
 
     def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
         """Maps the buffer for the host and waits. Returns a Gpu.Mapping."""
         stream = self._get_stream(stream)
-        mapping = Gpu.Stream.map(stream, self, flags, offset, _rest(self, offset, size))
-        stream.synchronize()
-        return mapping
+        size = _rest(self, offset, size)
+        return submit_and_wait(stream, lambda: Gpu.Stream.map(stream, self, flags, offset, size))
 
     def read_bytes_async(self, stream, offset, size, cancellable=None, progress_callback=None,
                          progress_data=None, callback=None, *user_data):
@@ -707,10 +707,10 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         spilled it."""
         stream = self._get_stream(stream)
         try:
-            Gpu.Stream.read_into(stream, self, offset, hold(exported))
+            await submit_and_await(
+                stream, lambda: Gpu.Stream.read_into(stream, self, offset, hold(exported)))
         except BusyError:
             return False
-        await stream.record()
         return True
 
     async def write_async(self, data, offset=0, stream=None, *, progress=None) -> bool:

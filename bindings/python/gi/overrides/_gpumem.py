@@ -325,6 +325,38 @@ def wait(event, cancellable=None):
     return poll(event, -1, cancellable) == Gpu.EventStatus.COMPLETE
 
 
+def submit(stream, function):
+    """Calls a function that submits work to a stream. Returns the result of the function, and an
+    event, or None if the work has completed. The event fails if any of this work fails, even if
+    another thread gets the error first. Without the C module, another thread may hide a failure."""
+    if fast is not None:
+        return fast.submit(stream, function)
+    return function(), stream.record()
+
+
+def submit_and_wait(stream, function):
+    """submit() that waits for the work. Returns the result of the function."""
+    if fast is not None:
+        return fast.submit_and_wait(stream, function)
+    result, event = submit(stream, function)
+    wait(event)
+    return result
+
+
+def submit_on(on, given, function):
+    """Calls a function that submits work to the stream on, and waits for this work unless the
+    program has given a stream."""
+    return submit_and_wait(on, function) if given is None else function()
+
+
+async def submit_and_await(stream, function):
+    """submit_and_wait() for asyncio."""
+    import asyncio
+    result, event = submit(stream, function)
+    await (asyncio.sleep(0) if event is None else event)
+    return result
+
+
 # The queues of threads that wait for their next function. A new thread for each wait takes 0.1 ms.
 _idle = []
 os.register_at_fork(after_in_child=_idle.clear)

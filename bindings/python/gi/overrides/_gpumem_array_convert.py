@@ -5,6 +5,7 @@ which read the elements and wait."""
 from typing import Any
 
 from ..module import get_introspection_module
+from ._gpumem import submit_on
 from ._gpumem_array_text import from_bfloat
 from ._gpumem_cache import memoize
 from ._gpumem_checks import get_stream
@@ -153,9 +154,8 @@ def _convert_on_device(array, result, kernel, order, stream):
     on = get_stream(stream, array.context)
     # Kernels of OpenCL cannot take an array at any offset
     start = array.offset // array.itemsize
-    on.launch(kernel, grid, None, (result, array.memory, start, array.size))
-    if stream is None:
-        on.synchronize()
+    args = result, array.memory, start, array.size
+    submit_on(on, stream, lambda: on.launch(kernel, grid, None, args))
 
 
 def _to_numbers(array):

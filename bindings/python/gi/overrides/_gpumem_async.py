@@ -8,7 +8,7 @@ import inspect
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
-from ._gpumem import wait_for
+from ._gpumem import submit_and_await, wait_for
 from ._gpumem_arrays import to_range
 from ._gpumem_checks import to_size
 from ._gpumem_values import to_headers, to_names, to_options
@@ -58,8 +58,8 @@ class AsyncBuffer:
     async def fill_async(self, pattern, offset=0, size=None, stream=None):
         """fill() for asyncio."""
         stream = self._get_stream(stream)
-        stream.fill(self, pattern, offset, size)
-        return await stream.record()
+        await submit_and_await(stream, lambda: stream.fill(self, pattern, offset, size))
+        return True
 
     @_or_callback("Buffer", "copy_async")
     async def copy_async(self, source, *, offset=0, source_offset=0, size=None, stream=None):
@@ -74,16 +74,15 @@ class AsyncBuffer:
                 lambda cancellable, callback: Gpu.Buffer.copy_async(
                     self, stream, offset, source, source_offset, size, cancellable, callback),
                 self.copy_finish)
-        stream.copy(self, source, size, offset, source_offset)
-        return await stream.record()
+        await submit_and_await(
+            stream, lambda: stream.copy(self, source, size, offset, source_offset))
+        return True
 
     @_or_callback("Buffer", "map_async")
     async def map_async(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
         """map() for asyncio."""
         stream = self._get_stream(stream)
-        mapping = stream.map(self, flags, offset, size)
-        await stream.record()
-        return mapping
+        return await submit_and_await(stream, lambda: stream.map(self, flags, offset, size))
 
 
 class AsyncImage:
@@ -92,20 +91,22 @@ class AsyncImage:
     async def fill_async(self, color, origin=None, extent=None, stream=None):
         """fill() for asyncio."""
         stream = self._get_stream(stream)
-        stream.fill_image(self, color, origin, extent)
-        return await stream.record()
+        await submit_and_await(stream, lambda: stream.fill_image(self, color, origin, extent))
+        return True
 
     async def copy_async(self, source, origin=None, source_origin=None, extent=None, stream=None):
         """copy() for asyncio."""
-        return await self._begin_copy(source, origin, source_origin, extent, stream).record()
+        stream = self._get_stream(stream)
+        await submit_and_await(
+            stream, lambda: self._submit_copy(source, origin, source_origin, extent, stream))
+        return True
 
     @_or_callback("Image", "map_async")
     async def map_async(self, flags=Gpu.MapFlags.NONE, origin=None, extent=None, stream=None):
         """map() for asyncio."""
         stream = self._get_stream(stream)
-        mapping = stream.map_image(self, flags, origin, extent)
-        await stream.record()
-        return mapping
+        return await submit_and_await(
+            stream, lambda: stream.map_image(self, flags, origin, extent))
 
 
 class AsyncSvm:

@@ -9,7 +9,8 @@ import numbers
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
-from ._gpumem import Bytes, Exported, held, hold, loaded_numpy, new_bytes, to_glib_bytes
+from ._gpumem import (Bytes, Exported, held, hold, loaded_numpy, new_bytes, submit_and_await,
+                      submit_and_wait, to_glib_bytes)
 from ._gpumem_checks import checked, to_index, to_property, to_stream
 from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
 
@@ -360,9 +361,8 @@ class ImageMethods:
             Gpu.Image.read_bytes(self, None, None, None, None)      # raises the precise error
         return checked(to_stream(stream, "stream", (self,)), Gpu.Stream, "stream")
 
-    def _begin_write(self, data, size, origin, extent, row_pitch, slice_pitch, stream):
-        """Submits a write of a GLib.Bytes of a size. Returns the stream of the write."""
-        stream = self._get_stream(stream)
+    def _submit_write(self, data, size, origin, extent, row_pitch, slice_pitch, stream):
+        """Submits a write of a GLib.Bytes of a size."""
         if origin is None and extent is None:
             extent = self.get_extent()
         else:
@@ -372,56 +372,47 @@ class ImageMethods:
             Gpu.Image.write_bytes(self, stream, origin, extent, data, 0, 0, None)   # raises
         layout = to_layout((0, 0, 0, row_pitch, slice_pitch)) if row_pitch or slice_pitch else None
         Gpu.Stream.write_region(stream, self, origin, data, layout, extent)
-        return stream
 
-    def _begin_read(self, exported, origin, extent, stream):
-        """Submits a read into exported memory. The export is released after the read. Returns the
-        stream of the read."""
-        target = hold(exported)
-        stream = self._get_stream(stream)
-        Gpu.Stream.read_region_into(stream, self, origin, target, None, extent)
-        return stream
-
-    def _begin_read_into(self, target, origin, extent, stream):
-        """Submits a read into a target. Returns the stream of the read and the number of bytes."""
-        origin, extent, size = self._region(origin, extent)
-        exported = Exported(target, writable=True)
-        if exported.size != size:
-            given = exported.size
-            exported.release()
-            raise ValueError(_WRONG_SIZE.format(given, size))
-        return self._begin_read(exported, origin, extent, stream), size
+    def _submit_read(self, exported, origin, extent, stream):
+        """Submits a read into exported memory. The export is released after the read."""
+        Gpu.Stream.read_region_into(stream, self, origin, hold(exported), None, extent)
 
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits."""
+        stream = self._get_stream(stream)
         if isinstance(data, Bytes):
-            return self._begin_write(data, data.get_size(), origin, extent, row_pitch, slice_pitch,
-                                     stream).synchronize()
+            submit_and_wait(stream, lambda: self._submit_write(
+                data, data.get_size(), origin, extent, row_pitch, slice_pitch, stream))
+            return True
         with held(data) as kept:
-            return self._begin_write(kept.bytes, kept.size, origin, extent, row_pitch, slice_pitch,
-                                     stream).synchronize()
+            submit_and_wait(stream, lambda: self._submit_write(
+                kept.bytes, kept.size, origin, extent, row_pitch, slice_pitch, stream))
+        return True
 
     async def write_async(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0,
                           stream=None):
         """write() for asyncio. The data must not change before the write has completed."""
         data = to_glib_bytes(data, copy=False)
-        stream = self._begin_write(data, data.get_size(), origin, extent, row_pitch, slice_pitch,
-                                   stream)
-        await stream.record()
+        stream = self._get_stream(stream)
+        await submit_and_await(stream, lambda: self._submit_write(
+            data, data.get_size(), origin, extent, row_pitch, slice_pitch, stream))
         return True
 
     def read(self, origin=None, extent=None, stream=None):
         """Returns a region of the image as bytes."""
         origin, extent, size = self._region(origin, extent)
         data = new_bytes(None, size)
-        self._begin_read(Exported(data), origin, extent, stream).synchronize()
+        stream = self._get_stream(stream)
+        submit_and_wait(stream, lambda: self._submit_read(Exported(data), origin, extent, stream))
         return data
 
     async def read_async(self, origin=None, extent=None, stream=None):
         """read() for asyncio."""
         origin, extent, size = self._region(origin, extent)
         data = new_bytes(None, size)
-        await self._begin_read(Exported(data), origin, extent, stream).record()
+        stream = self._get_stream(stream)
+        await submit_and_await(
+            stream, lambda: self._submit_read(Exported(data), origin, extent, stream))
         return data
 
     def read_into(self, target, origin=None, extent=None, stream=None):
@@ -432,15 +423,21 @@ class ImageMethods:
             if kept.size != size:
                 raise ValueError(_WRONG_SIZE.format(kept.size, size))
             stream = self._get_stream(stream)
-            Gpu.Stream.read_region_into(stream, self, origin, kept.bytes, None, extent)
-            stream.synchronize()
+            submit_and_wait(stream, lambda: Gpu.Stream.read_region_into(
+                stream, self, origin, kept.bytes, None, extent))
         return size
 
     async def read_into_async(self, target, origin=None, extent=None, stream=None):
         """read_into() for asyncio. The target must be contiguous. Nothing else may access it before
         the read has completed, even if the await is cancelled."""
-        stream, size = self._begin_read_into(target, origin, extent, stream)
-        await stream.record()
+        origin, extent, size = self._region(origin, extent)
+        stream = self._get_stream(stream)
+        exported = Exported(target, writable=True)
+        if exported.size != size:
+            given = exported.size
+            exported.release()
+            raise ValueError(_WRONG_SIZE.format(given, size))
+        await submit_and_await(stream, lambda: self._submit_read(exported, origin, extent, stream))
         return size
 
     def to_numpy(self, origin=None, extent=None, stream=None):
@@ -456,33 +453,32 @@ class ImageMethods:
         self.read_into(array, origin, extent, stream)
         return array
 
-    def _begin_copy(self, source, origin, source_origin, extent, stream):
-        stream = self._get_stream(stream)
+    def _submit_copy(self, source, origin, source_origin, extent, stream):
         origin, source_origin = to_origin(origin), to_layout(source_origin)
         if isinstance(source, Gpu.Image):
             extent = source._rest(source_origin, extent)
         else:
             extent = self._rest(origin, extent)
         stream.copy_region(self, source, extent, origin, source_origin)
-        return stream
 
     def copy(self, source, origin=None, source_origin=None, extent=None, stream=None):
         """Copies another image, or a buffer, to this image and waits. The source_origin of a buffer
         is (x, y, z, row_pitch, slice_pitch) in bytes."""
-        return self._begin_copy(source, origin, source_origin, extent, stream).synchronize()
+        stream = self._get_stream(stream)
+        submit_and_wait(
+            stream, lambda: self._submit_copy(source, origin, source_origin, extent, stream))
+        return True
 
     def fill(self, color, origin=None, extent=None, stream=None):
         """Fills a region with a Gpu.Color, or with the components of one, and waits."""
         stream = self._get_stream(stream)
-        stream.fill_image(self, color, origin, extent)
-        return stream.synchronize()
+        submit_and_wait(stream, lambda: stream.fill_image(self, color, origin, extent))
+        return True
 
     def map(self, flags=Gpu.MapFlags.NONE, origin=None, extent=None, stream=None):
         """Maps a region of the image for the host and waits. Returns a Gpu.Mapping."""
         stream = self._get_stream(stream)
-        mapping = stream.map_image(self, flags, origin, extent)
-        stream.synchronize()
-        return mapping
+        return submit_and_wait(stream, lambda: stream.map_image(self, flags, origin, extent))
 
     def get_level(self, level):
         """Returns the image of a mip level, which shares the memory of this image. Level 0 is the

@@ -2,7 +2,7 @@
 """Launches whose arguments are host arrays."""
 
 from ..module import get_introspection_module
-from ._gpumem import Exported
+from ._gpumem import Exported, submit_and_wait
 from ._gpumem_checks import checked
 from ._gpumem_scope import allocate
 from ._gpumem_values import to_arguments, to_extent, to_list, to_offset
@@ -56,8 +56,7 @@ def _fetch(stream, memory, array):
     if isinstance(memory, Gpu.Buffer):
         memory.read_into(array, stream=stream)
     else:
-        stream.read_into(memory, array)
-        stream.synchronize()
+        submit_and_wait(stream, lambda: stream.read_into(memory, array))
 
 
 def _is_empty(grid):

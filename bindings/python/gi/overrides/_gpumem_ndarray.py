@@ -7,8 +7,8 @@ import reprlib
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import (_get_await_context, check_array, loaded_numpy, takes_signals, to_glib_bytes,
-                      wait_for)
+from ._gpumem import (_get_await_context, check_array, loaded_numpy, submit_and_wait, submit_on,
+                      takes_signals, to_glib_bytes, wait_for)
 from ._gpumem_array_convert import (ArrayConversions, list_raveled_axes, new_in_order, to_bfloat,
                                     to_order)
 from ._gpumem_array_text import ArrayText
@@ -180,12 +180,11 @@ def _transfer(stream, submit, array, target, writable):
     kept = fast.hold(target, writable) if fast and target.flags.c_contiguous else None
     if kept is None:
         held = _Held(target)
-        submit(stream, array, held.bytes, held.offset, list(target.strides))
-        stream.synchronize()
+        submit_and_wait(stream, lambda: submit(stream, array, held.bytes, held.offset,
+                                               list(target.strides)))
         return
     with kept:
-        submit(stream, array, kept.bytes, 0, None)      # None: in C order
-        stream.synchronize()
+        submit_and_wait(stream, lambda: submit(stream, array, kept.bytes, 0, None))     # in C order
 
 
 class _HostView:
@@ -410,7 +409,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         converted."""
         on = get_stream(stream, self.context)
         if isinstance(data, Gpu.Array):
-            Gpu.Stream.copy_array(on, self, data)
+            submit_on(on, stream, lambda: Gpu.Stream.copy_array(on, self, data))
         else:
             import numpy
             array = numpy.asarray(data)
@@ -425,8 +424,6 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
             array = array.copy("K")
             held = _Held(array)
             Gpu.Stream.write_array(on, self, held.bytes, held.offset, list(array.strides))
-        if stream is None:
-            on.synchronize()
 
     def copy_to_device(self, data, stream=None):
         """Copies data to this array, like write(). This is the name in Numba."""
@@ -479,9 +476,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         is converted."""
         value = _to_element(value, self.get_dtype())
         on = get_stream(stream, self.context)
-        Gpu.Stream.fill_array(on, self, to_glib_bytes(value))
-        if stream is None:
-            on.synchronize()
+        submit_on(on, stream, lambda: Gpu.Stream.fill_array(on, self, to_glib_bytes(value)))
 
     def copy(self, allocator=None, stream=None, order="K"):
         """Returns a new array with a copy of the elements, made on the device. The order is "C",

@@ -2,7 +2,7 @@
 """Batches of copies, and rows of arrays by a list of their numbers."""
 
 from ..module import get_introspection_module
-from ._gpumem import loaded_numpy
+from ._gpumem import loaded_numpy, submit_on
 from ._gpumem_arrays import check_destination, to_range
 from ._gpumem_checks import describe, get_stream, to_index, to_size
 from ._gpumem_errors import InvalidArgumentError
@@ -130,7 +130,7 @@ def _run(method, target, source, rows, stream, numbered):
     """Calls take_rows() or put_rows(), whose rows are numbers of rows of numbered."""
     on = get_stream(stream, target.context)
     try:
-        method(on, target, source, rows)
+        submit_on(on, stream, lambda: method(on, target, source, rows))
     except (InvalidArgumentError, OverflowError):
         n_rows = len(numbered)
         for i, row in enumerate(rows):
@@ -138,8 +138,6 @@ def _run(method, target, source, rows, stream, numbered):
                 raise IndexError(f"row {row} at position {i} of the list is out of bounds for an "
                                  f"array with {n_rows} rows") from None
         raise
-    if stream is None:
-        on.synchronize()
 
 
 def _check_rows(array):

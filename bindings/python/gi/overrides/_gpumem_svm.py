@@ -4,7 +4,7 @@
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import export_in_place, hold, to_sized_dtype
+from ._gpumem import export_in_place, hold, submit_and_wait, to_sized_dtype
 from ._gpumem_arrays import ArrayMethods, Form, check_context, export
 from ._gpumem_checks import checked, to_stream
 
@@ -93,9 +93,7 @@ class SvmMethods(ArrayMethods):
         if stream is None:
             return Gpu.Svm.map(self, None, flags, offset, size, None)   # raises the precise error
         stream = checked(to_stream(stream, "stream", (self,)), Gpu.Stream, "stream")
-        mapping = Gpu.Stream.map(stream, self, flags, offset, size)
-        stream.synchronize()
-        return mapping
+        return submit_and_wait(stream, lambda: Gpu.Stream.map(stream, self, flags, offset, size))
 
     def prefetch(self, flags=Gpu.MigrateFlags.NONE, offset=0, size=None, stream=None):
         """Moves a range to the device, or to the host, before its use there."""
