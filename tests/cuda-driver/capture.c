@@ -12,6 +12,7 @@ struct CUgraph_st
 {
   Object     object;
   GPtrArray *users;                 /* of UserObject */
+  GPtrArray *memories;              /* of Memory that the graph allocates */
 };
 
 typedef struct CUuserObject_st
@@ -93,6 +94,20 @@ enter (Stream  *stream,
   n_blocking += (stream->flags & CU_STREAM_NON_BLOCKING) == 0;
 }
 
+void
+capture_add_memory (guint64  capture,
+                    Memory  *memory)
+{
+  memory->capture = capture;
+  for (guint i = 0; i < members->len; i++)
+    {
+      Stream *stream = members->pdata[i];
+
+      if (stream->capture == capture && stream->graph != NULL)
+        g_ptr_array_add (stream->graph->memories, memory_ref (memory));
+    }
+}
+
 /* Ends the capture for all its streams. Returns whether the others were joined to the first one. */
 static gboolean
 leave (guint64 capture)
@@ -147,6 +162,7 @@ ENTRY (cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handl
   stream->capture_mode = mode;
   stream->graph = object_new (sizeof (Graph), OBJECT_GRAPH, stream->object.context);
   stream->graph->users = g_ptr_array_new ();
+  stream->graph->memories = g_ptr_array_new ();
   n_capturing++;
   n_global += mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
   return CUDA_SUCCESS;
@@ -254,8 +270,25 @@ ENTRY (cuUserObjectRelease, (CUuserObject object, unsigned int n_references),
 }
 
 static void
+free_memories (CUgraph graph)
+{
+  for (guint i = 0; i < graph->memories->len; i++)
+    {
+      Memory *memory = graph->memories->pdata[i];
+
+      if (!memory->freed)
+        pool_note_free (memory);
+      if (memory->link == NULL)
+        memory_kill (memory);
+      memory_unref (memory);
+    }
+  g_clear_pointer (&graph->memories, g_ptr_array_unref);
+}
+
+static void
 destroy_graph (CUgraph graph)
 {
+  free_memories (graph);
   for (guint i = 0; i < graph->users->len; i++)
     drop_user (graph->users->pdata[i]);
   g_clear_pointer (&graph->users, g_ptr_array_unref);

@@ -377,6 +377,9 @@ void        context_finish  (Context       *context);
 /* capture.c */
 /* Refuses calls that the driver refuses while a stream is capturing. */
 CUresult    capture_check   (CallFunction   function);
+/* Makes the graph of the capture the owner of the memory. */
+void        capture_add_memory (guint64     capture,
+                                Memory     *memory);
 /* Returns whether a stream is capturing that the legacy default stream waits for. */
 gboolean    capture_is_blocking (void);
 /* The device is lost: ends all captures, which the program cannot end any more. */
@@ -444,6 +447,7 @@ struct _Memory
   GPtrArray    *uses;       /* of Point */
   Point        *made;       /* nullable; the point of a stream-ordered allocation */
   Pool         *pool;       /* nullable */
+  guint64       capture;    /* the capture whose graph allocates the memory, or 0 */
   gpointer      share;      /* nullable; the mapped physical memory */
   gboolean      owns_file;  /* freeing the memory also frees its part of the device's file */
   int           process;    /* of imported memory: the exporting process */

@@ -313,8 +313,11 @@ launch (Launch    template,
       return code;
     }
   self->traps = ++n_launches == config.trap;
-  self->function->module->n_launches++;
-  op->done = launch_done;
+  if (stream->capture == 0)
+    {
+      self->function->module->n_launches++;
+      op->done = launch_done;
+    }
   point_unref (stream_submit (stream, op));
   return CUDA_SUCCESS;
 }

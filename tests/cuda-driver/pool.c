@@ -156,14 +156,14 @@ alloc_async (CUdeviceptr *address,
   TRY (stream_resolve (handle, &stream));
   if (address == NULL || size == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (stream->capture != 0)
-    return misuse (CUDA_ERROR_NOT_SUPPORTED, "the stand-in has no memory of graphs");
-  if (pool == NULL)
+  if (pool == NULL || stream->capture != 0)
     pool = get_default (stream->object.context->device);
   memory = alloc (pool, stream, size);
   if (memory == NULL)
     return CUDA_ERROR_OUT_OF_MEMORY;
   pool->n_live++;
+  if (stream->capture != 0)
+    capture_add_memory (stream->capture, memory);
   memory->made = stream_submit (stream, op_new (NULL, NULL, NULL));
   *address = memory->address;
   return CUDA_SUCCESS;
@@ -191,6 +191,19 @@ free_done (gpointer data)
   memory_kill (data);
 }
 
+/* Memory of a graph is allocated when the graph is launched. The stand-in launches no graphs. */
+static CUresult
+check_graph (Memory *memory,
+             Stream *stream)
+{
+  if (stream->capture == 0)
+    return memory->capture == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (memory->capture != stream->capture || memory->freed)
+    return misuse (CUDA_ERROR_INVALID_VALUE,
+                   "the captured graph did not allocate the memory, or frees it again");
+  return CUDA_SUCCESS;
+}
+
 ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle))
 {
   Memory *memory = memory_find (address);
@@ -202,7 +215,7 @@ ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle)
   if (memory == NULL || memory->kind != MEMORY_POOL || memory->address != address)
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx is no start of pooled "
                    "memory", address);
-  if (memory->freed)
+  if (memory->freed && memory->capture == 0)
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx was freed before",
                    address);
   /* A failed context runs no further operations: free at once. */
@@ -214,8 +227,7 @@ ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle)
       return context->error;
     }
   TRY (stream_resolve (handle, &stream));
-  if (stream->capture != 0)
-    return misuse (CUDA_ERROR_INVALID_VALUE, "the captured graph did not allocate the memory");
+  TRY (check_graph (memory, stream));
   if (memory->made != NULL && !stream_is_after (stream, memory->made))
     return misuse (CUDA_ERROR_INVALID_VALUE, "the stream does not wait for the allocation");
   for (guint i = 0; i < memory->uses->len; i++)

@@ -402,6 +402,32 @@ test_captures (void)
   end ();
 }
 
+/* Two graphs allocate memory: one frees it, the other is never launched. */
+static void
+test_memory_of_graphs (void)
+{
+  CUdeviceptr memory[2];
+  CUgraph graphs[2];
+  CUstream stream;
+
+  begin ();
+  OK (cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, 0);
+  for (guint i = 0; i < 2; i++)
+    {
+      OK (cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+      OK (cuMemAllocAsync, &memory[i], 64, stream);
+      OK (cuMemsetD8Async, memory[i], 6, 64, stream);
+      if (i == 0)
+        OK (cuMemFreeAsync, memory[i], stream);
+      OK (cuStreamEndCapture, stream, &graphs[i]);
+    }
+  FAILS (CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync, memory[1], stream);
+  OK (cuGraphDestroy, graphs[0]);
+  OK (cuGraphDestroy, graphs[1]);
+  OK (cuStreamDestroy, stream);
+  end ();
+}
+
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static void
@@ -620,6 +646,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-driver/legacy-stream", test_legacy_stream);
   g_test_add_func ("/cuda-driver/events", test_events);
   g_test_add_func ("/cuda-driver/captures", test_captures);
+  g_test_add_func ("/cuda-driver/memory-of-graphs", test_memory_of_graphs);
   g_test_add_func ("/cuda-driver/regions", test_regions);
   g_test_add_func ("/cuda-driver/peers", test_peers);
   g_test_add_func ("/cuda-driver/limits", test_limits);
