@@ -52,7 +52,17 @@
  * asynchronous methods of memory, mappings, copies of files and gpu_buffer_spill(), fail with
  * %GPU_ERROR_NOT_SUPPORTED in both cases, and leave the capture intact. So do fills for which the
  * driver has no operation. The program must keep the memory that captured work uses as long as it
- * launches the graph.
+ * launches the graph, and also the bytes of gpu_stream_write() and the programs of kernels.
+ *
+ * A graph cannot wait for work outside of it. So captured operations, and gpu_stream_wait_event(),
+ * fail with %GPU_ERROR_NOT_SUPPORTED if they would follow pending work of another stream that does
+ * not take part in the capture, or that did not when the work was submitted. The capture stays
+ * intact. Wait for such work on the host before the capture begins: gpu_stream_wait_event() does
+ * not suffice.
+ *
+ * If gpu_buffer_new_on_stream() is called during a capture, the graph allocates the memory, which
+ * exists only after a launch of the graph. The graph frees the memory if the last reference is
+ * dropped during the capture.
  *
  * All methods may be called from any thread. Each call is one submission; submissions of different
  * threads are executed in the order in which the library accepts them.
@@ -818,7 +828,8 @@ wait_mirror (GpuTimeline  *timeline,
  * Returns: %TRUE, or %FALSE with the error of @event if it has already failed
  *   (%GPU_ERROR_DEVICE_LOST if the device of @event is lost), with %GPU_ERROR_NOT_SUPPORTED for an
  *   event that the driver does not know if the device of @stream lacks
- *   %GPU_CAPABILITIES_USER_EVENTS, with %GPU_ERROR_OUT_OF_HOST_MEMORY if no thread can be started,
+ *   %GPU_CAPABILITIES_USER_EVENTS, or for pending work outside of the graph into which @stream is
+ *   being captured, with %GPU_ERROR_OUT_OF_HOST_MEMORY if no thread can be started,
  *   or with the driver's error
  *
  * Since: 0.1

@@ -14,6 +14,7 @@ typedef struct
   GPtrArray        *user_events;    /* nullable; user events whose failure may fail the fence */
   GPtrArray        *cross;          /* nullable; cross-driver copies whose failure fails the fence;
                                      * drivers do not report such failures */
+  guint64           capture;        /* the number of the capture that the fence belongs to, or 0 */
   gboolean          is_asked;       /* the fence belongs to `submission->after`, so its failure
                                      * fails the submission */
 } GpuFenceWait;
@@ -25,6 +26,8 @@ typedef struct
   GpuStorage         **roots;       /* unique, sorted by address, locked */
   guint                n_roots;
   GArray              *waits;       /* of GpuFenceWait; NULL if empty */
+  guint64              capture;     /* the number of the capture that the stream takes part in, or
+                                     * 0; set before the first wait */
   guint64              captured;    /* the handle of a stream: one of the waits is for captured
                                      * work of it. 0 for none */
   gboolean             is_exclusive; /* some of the memory is exclusive */
@@ -57,6 +60,12 @@ gboolean _gpu_submitter_collect_locked (GpuSubmitter  *s,
 /* Removes the waits for failed work. Fails if `submission->after` failed. Caller holds the failure
  * lock if user events may fail the waits. */
 gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
+                                        GError       **error);
+/* A graph waits for no work outside of it, and the driver does not merge two captures: such a wait
+ * would invalidate the capture. If the submission is captured, removes the waits for completed
+ * work, and fails with GPU_ERROR_NOT_SUPPORTED if others remain. Caller holds the timeline's
+ * lock. */
+gboolean _gpu_submitter_isolate_locked (GpuSubmitter  *s,
                                         GError       **error);
 /* Makes the stream wait for the collected fences. If a user event has failed, the driver may run
  * later work before earlier work: if the failure lock is held, also waits for the earlier work.

@@ -44,6 +44,7 @@ append_wait_locked (GpuSubmitter *s,
                     GpuTimeline  *timeline,
                     GpuFence     *fence,
                     GPtrArray    *user_events,
+                    guint64       capture,
                     gboolean      is_asked)
 {
   const GpuFenceWait wait = {
@@ -52,6 +53,7 @@ append_wait_locked (GpuSubmitter *s,
     .user_events = user_events != NULL ? g_ptr_array_ref (user_events) : NULL,
     .cross = s->submission->ignores_failure ? NULL
              : _gpu_timeline_list_cross_driver_locked (timeline, fence->seq, &s->has_dropped),
+    .capture = capture,
     .is_asked = is_asked,
   };
 
@@ -94,7 +96,7 @@ add_unordered_locked (GpuSubmitter *s,
       if (!is_shared)
         own = _gpu_timeline_list_user_events_locked (timeline, earlier->seq);
 
-      append_wait_locked (s, timeline, earlier, is_shared ? user_events : own, FALSE);
+      append_wait_locked (s, timeline, earlier, is_shared ? user_events : own, 0, FALSE);
     }
 }
 
@@ -103,6 +105,7 @@ static void
 add_wait_locked (GpuSubmitter *s,
                  GpuTimeline  *timeline,
                  GpuFence     *fence,
+                 guint64       capture,
                  gboolean      is_asked)
 {
   g_autoptr (GPtrArray) user_events = NULL;
@@ -124,10 +127,20 @@ add_wait_locked (GpuSubmitter *s,
     return;
 
   user_events = _gpu_timeline_list_user_events_locked (timeline, fence->seq);
-  append_wait_locked (s, timeline, fence, user_events, is_asked);
+  append_wait_locked (s, timeline, fence, user_events, capture, is_asked);
 
   if (user_events != NULL)
     add_unordered_locked (s, timeline, fence, user_events);
+}
+
+/* Captured work cannot wait for a fence, so query the stream instead. */
+static gboolean
+is_idle_outside_locked (GpuTimeline *timeline)
+{
+  return timeline->stream != NULL && !timeline->is_ended
+         && !_gpu_timeline_is_capturing_locked (timeline)
+         && timeline->context->backend->stream->query (timeline->stream, NULL)
+            == GPU_EVENT_STATUS_COMPLETE;
 }
 
 static gboolean
@@ -137,16 +150,19 @@ add_fence_locked (GpuSubmitter    *s,
 {
   GpuTimeline *timeline = point->timeline;
   g_autoptr (GpuFence) fence = NULL;
+  guint64 capture;
 
-  if (timeline->completed >= point->seq)
+  if (timeline->completed >= point->seq
+      || (s->capture != 0 && is_idle_outside_locked (timeline)))
     return TRUE;
 
-  fence = _gpu_timeline_get_stream_fence_locked (timeline, point->seq, &s->captured, error);
+  fence = _gpu_timeline_get_stream_fence_locked (timeline, point->seq, &capture, &s->captured,
+                                                 error);
 
   if (fence == NULL)
     return FALSE;
 
-  add_wait_locked (s, timeline, fence,
+  add_wait_locked (s, timeline, fence, capture,
                    point == s->submission->after && !s->submission->ignores_failure);
 
   return TRUE;
@@ -212,10 +228,15 @@ add_fence (GpuSubmitter    *s,
            GError         **error)
 {
   GpuNativeContext *context = point->timeline->context;
-  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (point->timeline);
+  gboolean has_failure_lock;
+  gboolean success;
   GError *failure = NULL;
-  gboolean success = add_fence_locked (s, point, &failure);
 
+  if (s->waits == NULL)
+    s->capture = _gpu_timeline_get_capture (s->timeline);
+
+  has_failure_lock = _gpu_timeline_lock_against_failure (point->timeline);
+  success = add_fence_locked (s, point, &failure);
   _gpu_timeline_unlock_against_failure (point->timeline, has_failure_lock);
 
   if (success)
@@ -440,11 +461,57 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
       const GpuFenceWait *wait = get_wait (s, i - 1);
       g_autoptr (GError) failure = NULL;
 
-      if (ops->query (wait->fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
+      /* A query of an event of a capture would invalidate the capture. */
+      if (wait->capture != 0
+          || ops->query (wait->fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
         continue;
 
       if (!drop_wait (s, wait, g_steal_pointer (&failure), error))
         return FALSE;
+
+      g_array_remove_index_fast (s->waits, i - 1);
+    }
+
+  return TRUE;
+}
+
+/* The number of the capture that the submission takes part in or joins, or 0 */
+static guint64
+get_capture (GpuSubmitter *s)
+{
+  guint64 capture = s->capture;
+
+  for (guint i = 0; i < s->waits->len && capture == 0; i++)
+    capture = get_wait (s, i)->capture;
+
+  return capture;
+}
+
+gboolean
+_gpu_submitter_isolate_locked (GpuSubmitter  *s,
+                               GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  const GpuEventOps *ops = timeline->context->backend->event;
+  guint64 capture = s->waits != NULL ? get_capture (s) : 0;
+
+  for (guint i = capture != 0 ? s->waits->len : 0; i > 0; i--)
+    {
+      const GpuFenceWait *wait = get_wait (s, i - 1);
+
+      if (wait->capture == capture)
+        continue;
+
+      if (wait->capture != 0 || ops->query (wait->fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "a graph into which stream 0x%" G_GINT64_MODIFIER "x is being captured "
+                       "cannot wait for pending work that does not belong to the graph; wait for "
+                       "that work before the capture",
+                       s->captured != 0 ? s->captured
+                       : timeline->context->backend->stream->get_handle (timeline->stream));
+          return FALSE;
+        }
 
       g_array_remove_index_fast (s->waits, i - 1);
     }

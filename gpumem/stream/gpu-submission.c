@@ -603,6 +603,9 @@ order_and_run_locked (GpuSubmitter  *s,
       && !_gpu_timeline_check_fence_locked (timeline, error))
     return FALSE;
 
+  if (!_gpu_submitter_isolate_locked (s, error))
+    return FALSE;
+
   if (s->waits == NULL && s->user_wait == NULL && !s->is_exclusive && !s->is_external
       && can_run_now_locked (timeline, s->submission))
     return run_now_locked (timeline, s->submission, pending, error);

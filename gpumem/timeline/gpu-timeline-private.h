@@ -526,13 +526,14 @@ gboolean        _gpu_timeline_check_fence_locked (GpuTimeline    *timeline,
                                                GError           **error);
 /* The first function gets a fence that the host may query and wait for. It records none in a stream
  * that is being captured. The second one gets a fence that may only be passed to the driver's wait
- * of another stream. If that stream then joins a capture, sets @captured to the handle of the
- * stream of @timeline. */
+ * of another stream. If that stream then joins a capture, sets @capture to the number of the
+ * capture, otherwise to 0, and @captured to the handle of the stream of @timeline. */
 GpuFence       *_gpu_timeline_get_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GError           **error);
 GpuFence       *_gpu_timeline_get_stream_fence_locked (GpuTimeline *timeline,
                                                guint64            seq,
+                                               guint64           *capture,
                                                guint64           *captured,
                                                GError           **error);
 

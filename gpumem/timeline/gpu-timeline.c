@@ -451,10 +451,14 @@ get_handle_locked (GpuTimeline *timeline)
 GpuFence *
 _gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
                                        guint64       seq,
+                                       guint64      *capture,
                                        guint64      *captured,
                                        GError      **error)
 {
-  if (find_fence_locked (timeline, seq) != NULL || !_gpu_timeline_is_capturing_locked (timeline))
+  *capture = find_fence_locked (timeline, seq) == NULL
+             ? _gpu_timeline_get_capture_locked (timeline) : 0;
+
+  if (*capture == 0)
     return _gpu_timeline_get_fence_locked (timeline, seq, error);
 
   *captured = get_handle_locked (timeline);

@@ -175,11 +175,11 @@ ENTRY (cuStreamWaitEvent, (CUstream handle, CUevent event, unsigned int flags),
     return CUDA_ERROR_INVALID_VALUE;
   if (event->capture != 0)
     return capture_wait (stream, event);
-  if (event_is_over (event))
-    return CUDA_SUCCESS;
-  if (stream->capture != 0)
+  if (stream->capture != 0 && event->point != NULL)
     return misuse (CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
                    "captured work would wait for work that is not captured");
+  if (event_is_over (event))
+    return CUDA_SUCCESS;
   op = op_new (NULL, NULL, NULL);
   op_wait (op, event->point);
   event_wait_shared (event, op);

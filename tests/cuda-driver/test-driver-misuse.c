@@ -292,7 +292,7 @@ use_hole (void)
   driver.cuMemsetD8Async (address + 2 * unit, 0, 2 * unit, NULL);
 }
 
-/* An event from before the capture, whose work is pending */
+/* An event from before the capture */
 static void
 uncaptured_dependency (void)
 {
@@ -302,8 +302,8 @@ uncaptured_dependency (void)
   OK (cuStreamCreateWithPriority, &first, CU_STREAM_NON_BLOCKING, 0);
   OK (cuStreamCreateWithPriority, &second, CU_STREAM_NON_BLOCKING, 0);
   OK (cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
-  keep_busy (second);
   OK (cuEventRecord, event, second);
+  OK (cuStreamSynchronize, second);
   OK (cuStreamBeginCapture, first, CU_STREAM_CAPTURE_MODE_RELAXED);
   driver.cuStreamWaitEvent (first, event, 0);
 }

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The border of a captured graph: memory that the graph allocates, and work outside of the graph,
+ * for which captured work cannot wait. */
+#include "config.h"
+
+#ifdef HAVE_CUDA
+#include "test-capture-util.h"
+#else
+#include "test-util.h"
+#endif
+
+#ifdef HAVE_CUDA
+
+#define SIZE 4096
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error), error);
+}
+
+/* Fails, and changes nothing: no capture is lost, and the buffer is usable on its own stream. */
+static void
+check_fill_refused (GpuStream *stream, GpuBuffer *buffer)
+{
+  const guint8 value = 9;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_fill",
+                         "does not belong to the graph");
+}
+
+static void
+check_wait_refused (GpuStream *stream, GpuEvent *event)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_stream_wait_event (stream, event, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_wait_event",
+                         "does not belong to the graph");
+}
+
+static void
+join (GpuStream *stream, GpuStream *other)
+{
+  g_autoptr (GpuEvent) event = test_record (other);
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_wait_event (stream, event, &error), error);
+}
+
+static CUstream
+begin (GpuStream *stream)
+{
+  CUstream handle = test_get_cuda_stream (stream);
+
+  test_capture_begin (handle, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  return handle;
+}
+
+static void
+end (CUstream handle)
+{
+  test_graph_destroy (test_capture_end (handle));
+}
+
+static void
+check_content (GpuBuffer *buffer, guint8 value)
+{
+  guint8 data[SIZE];
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_buffer_read (buffer, NULL, 0, data, SIZE, NULL, &error), error);
+  for (gsize i = 0; i < SIZE; i++)
+    g_assert_cmpuint (data[i], ==, value);
+}
+
+/* --- waits for work outside of the graph ------------------------------------------------------ */
+
+/* Work of another stream is pending when the capture begins. Captured work with the same memory,
+ * and a wait for an event, are refused while it is pending, and succeed after it. */
+static void
+pending_outside (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) captured = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) unused = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+  TestHold *hold;
+
+  if (!test_can_capture (fixture) || !test_can_hold (fixture))
+    return;
+
+  captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer_filled (fixture, SIZE, 7);
+  unused = test_buffer_filled (fixture, SIZE, 7);
+  test_synchronize (fixture->stream);
+  hold = test_hold (other);
+  fill (other, buffer, 8);
+  event = test_record (other);
+
+  handle = begin (captured);
+  check_fill_refused (captured, buffer);
+  check_wait_refused (captured, event);
+  fill (captured, unused, 9);
+  g_assert_true (test_is_capturing (handle));
+  test_hold_release (hold);
+  while (gpu_event_query (event, &error) == GPU_EVENT_STATUS_PENDING)
+    g_thread_yield ();
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_wait_event (captured, event, &error), error);
+  fill (captured, buffer, 9);
+  end (handle);
+
+  check_content (buffer, 8);
+  check_content (unused, 7);
+  test_hold_free (hold);
+}
+
+/* The program waits for the other work with a function of the driver, so the library does not know
+ * yet that the work has completed. */
+static void
+completed_outside (TestFixture *fixture)
+{
+  CUresult (*synchronize) (CUstream stream);
+  g_autoptr (GpuStream) captured = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  synchronize = gpumem_cuda_driver_symbol ("cuStreamSynchronize");
+  captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer_filled (fixture, SIZE, 7);
+  test_synchronize (fixture->stream);
+  fill (other, buffer, 8);
+  event = test_record (other);
+  g_assert_cmpuint (synchronize (test_get_cuda_stream (other)), ==, 0);
+  handle = begin (captured);
+  fill (captured, buffer, 9);
+  g_assert_true (test_is_capturing (handle));
+  end (handle);
+  check_content (buffer, 8);
+}
+
+/* Two streams are captured into different graphs. The driver merges no captures: work of one that
+ * uses memory of the other is refused, and both captures stay intact. */
+static void
+two_captures (TestFixture *fixture)
+{
+  GpuStream *streams[2];
+  GpuBuffer *buffers[2];
+  g_autoptr (GpuStream) third = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handles[2];
+
+  if (!test_can_capture (fixture))
+    return;
+
+  third = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  for (guint i = 0; i < 2; i++)
+    {
+      streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+      buffers[i] = test_buffer_filled (fixture, SIZE, 7);
+    }
+  test_synchronize (fixture->stream);
+  for (guint i = 0; i < 2; i++)
+    {
+      handles[i] = begin (streams[i]);
+      fill (streams[i], buffers[i], 9);
+    }
+
+  check_fill_refused (streams[0], buffers[1]);
+  check_fill_refused (streams[1], buffers[0]);
+  event = test_record (streams[1]);
+  check_wait_refused (streams[0], event);
+  /* A stream that is not captured cannot join both */
+  g_assert_false (gpu_stream_copy (third, GPU_MEMORY (buffers[0]), 0, GPU_MEMORY (buffers[1]), 0,
+                                   SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_copy",
+                         "does not belong to the graph");
+  g_assert_false (test_is_capturing (test_get_cuda_stream (third)));
+  for (guint i = 0; i < 2; i++)
+    g_assert_true (test_is_capturing (handles[i]));
+  fill (third, buffers[0], 9);
+  join (streams[0], third);
+  end (handles[0]);
+  end (handles[1]);
+
+  fill (streams[0], buffers[1], 8);
+  test_synchronize (streams[0]);
+  check_content (buffers[0], 7);
+  check_content (buffers[1], 8);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_object_unref (streams[i]);
+      g_object_unref (buffers[i]);
+    }
+}
+
+/* A stream would join a capture with an operation that also follows pending work outside of it. */
+static void
+joins_with_pending (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) captured = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuStream) joining = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) source = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+  TestHold *hold;
+
+  if (!test_can_capture (fixture) || !test_can_hold (fixture))
+    return;
+
+  captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  joining = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer_filled (fixture, SIZE, 7);
+  source = test_buffer_filled (fixture, SIZE, 7);
+  test_synchronize (fixture->stream);
+  hold = test_hold (other);
+  fill (other, source, 8);
+  handle = begin (captured);
+  fill (captured, buffer, 9);
+  g_assert_false (gpu_stream_copy (joining, GPU_MEMORY (buffer), 0, GPU_MEMORY (source), 0, SIZE,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_copy",
+                         "does not belong to the graph");
+  g_assert_false (test_is_capturing (test_get_cuda_stream (joining)));
+  g_assert_true (test_is_capturing (handle));
+  test_hold_release (hold);
+  end (handle);
+
+  check_content (source, 8);
+  check_content (buffer, 7);
+  test_hold_free (hold);
+}
+
+/* --- memory that the graph allocates ---------------------------------------------------------- */
+
+/* 0 unless the driver is the stand-in */
+static guint64
+count_frees (void)
+{
+  __typeof__ (&gpumem_cuda_driver_get_count) get_count = GPUMEM_CUDA_DRIVER (get_count);
+
+  return get_count != NULL ? get_count ("cuMemFreeAsync") : 0;
+}
+
+/* The last reference is dropped during the capture. */
+static void
+freed_within (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer;
+  CUstream handle;
+  guint64 size, n_frees;
+
+  if (!test_can_capture (fixture) || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  size = gpu_context_get_allocated_size (fixture->context);
+  n_frees = count_frees ();
+  handle = begin (stream);
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  fill (stream, buffer, 5);
+  g_object_unref (buffer);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, size);
+  if (GPUMEM_CUDA_DRIVER (get_count) != NULL)
+    g_assert_cmpuint (count_frees (), ==, n_frees + 1);
+  g_assert_true (test_is_capturing (handle));
+  end (handle);
+}
+
+/* The last reference is dropped after the capture, and while the stream is captured into another
+ * graph. Another graph must not free the memory. */
+static void
+freed_later (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffers[2];
+  CUgraph graph;
+  CUstream handle;
+  guint64 size;
+
+  if (!test_can_capture (fixture) || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  size = gpu_context_get_allocated_size (fixture->context);
+  handle = begin (stream);
+  for (guint i = 0; i < G_N_ELEMENTS (buffers); i++)
+    {
+      buffers[i] = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+      g_assert_no_error (error);
+      fill (stream, buffers[i], 5);
+    }
+  graph = test_capture_end (handle);
+  g_object_unref (buffers[0]);
+  handle = begin (stream);
+  g_object_unref (buffers[1]);
+  g_assert_true (test_is_capturing (handle));
+  end (handle);
+
+  test_synchronize (stream);
+  while (gpu_context_get_allocated_size (fixture->context) > size)
+    g_thread_yield ();
+  test_graph_destroy (graph);
+}
+
+#endif
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+#ifdef HAVE_CUDA
+  test_add ("pending-outside", pending_outside);
+  test_add ("completed-outside", completed_outside);
+  test_add ("two-captures", two_captures);
+  test_add ("joins-with-pending", joins_with_pending);
+  test_add ("freed-within", freed_within);
+  test_add ("freed-later", freed_later);
+#endif
+
+  return test_run ();
+}
