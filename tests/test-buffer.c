@@ -96,6 +96,38 @@ buffer_for_host_bytes (TestFixture *fixture)
   g_aligned_free (data);
 }
 
+/* A release drops the bytes of the host, although the object still exists. Slices keep them. */
+static void
+buffer_releases_host_bytes (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = NULL;
+  int n_freed = 0;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) seen = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_HOST_POINTER))
+    return;
+
+  data = g_malloc0 (SIZE);
+  bytes = g_bytes_new_with_free_func (data, SIZE, count, &n_freed);
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
+  g_assert_no_error (error);
+  g_clear_pointer (&bytes, g_bytes_unref);
+  slice = gpu_buffer_slice (buffer, 0, SIZE / 2, &error);
+  g_assert_no_error (error);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_null (gpu_memory_get_host_bytes (GPU_MEMORY (buffer)));
+  g_object_get (buffer, "host-bytes", &seen, NULL);
+  g_assert_null (seen);
+  g_assert_cmpint (n_freed, ==, 0);
+  g_clear_object (&slice);
+  test_synchronize (fixture->stream);
+  g_assert_cmpint (n_freed, ==, 1);
+}
+
 /* A buffer over host memory that neither host nor kernels write rejects all writes. */
 static void
 buffer_for_constant_bytes (TestFixture *fixture)
@@ -831,6 +863,7 @@ main (int argc, char **argv)
   test_add ("new", buffer_new);
   test_add ("new-from-bytes", buffer_new_from_bytes);
   test_add ("for-host-bytes", buffer_for_host_bytes);
+  test_add ("releases-host-bytes", buffer_releases_host_bytes);
   test_add ("for-constant-bytes", buffer_for_constant_bytes);
   test_add ("new-pitched", buffer_new_pitched);
   test_add ("new-wrapped", buffer_new_wrapped);

@@ -103,6 +103,23 @@ def test_in_place(fixture):
     spin(lambda: freed == [True])
 
 
+def test_in_place_released(fixture):
+    """A release drops the array, although the buffer object still exists."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.HOST_POINTER)
+    numbers = new_numbers()
+    buffer = Gpu.Buffer.new_for_data(fixture.context, numbers)
+    increment(fixture, buffer)
+    freed = []
+    weakref.finalize(numbers, freed.append, True)
+    del numbers
+    with buffer:
+        assert buffer.get_host_bytes() is not None
+    equal(buffer.get_host_bytes(), None)
+    equal(buffer.props.host_bytes, None)
+    spin(lambda: freed == [True])
+
+
 def test_in_place_orders(fixture):
     """The buffer has the bytes in the order of the memory, also of a record or a view."""
     need_numpy()

@@ -122,7 +122,7 @@ change_state (GpuMemory      *memory,
   gboolean is_released;
 
   _gpu_storage_lock (root);
-  g_mutex_lock (&memory->spilled_lock);
+  g_mutex_lock (&memory->content_lock);
 
   is_released = g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_RELEASED;
   before = memory->spilled;
@@ -133,7 +133,7 @@ change_state (GpuMemory      *memory,
   if (!is_released)
     g_atomic_int_set (&memory->state, to);
 
-  g_mutex_unlock (&memory->spilled_lock);
+  g_mutex_unlock (&memory->content_lock);
   _gpu_storage_unlock (root);
 
   return !is_released;

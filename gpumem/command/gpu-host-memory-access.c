@@ -219,19 +219,19 @@ gpu_host_memory_get_bytes (GpuHostMemory *memory)
 {
   GpuMemory *self = GPU_MEMORY (memory);
   GpuStorage *storage;
+  GBytes *bytes;
 
   g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), NULL);
+
+  bytes = _gpu_memory_ref_host_bytes (self);
+
+  if (bytes != NULL)
+    return bytes;
 
   storage = _gpu_memory_acquire (self, "gpu_host_memory_get_bytes", NULL);
 
   if (storage == NULL)
     return NULL;
-
-  if (self->host_bytes != NULL)
-    {
-      _gpu_storage_unuse (storage);
-      return g_bytes_ref (self->host_bytes);
-    }
 
   return g_bytes_new_with_free_func (memory->data, self->size, release_view,
                                      _gpu_storage_ref (storage));

@@ -35,15 +35,18 @@ struct _GpuMemory
                                      * image with gaps between rows */
   guint64         handle;           /* the driver's handle; kept after a release, to compare */
   guint64         address;          /* the address that kernels use, 0 if unknown */
-  GBytes         *host_bytes;       /* (nullable): host memory that the object uses in place */
+  GBytes         *host_bytes;       /* (nullable): host memory that the object uses in place; NULL
+                                     * after a release */
   gint            n_moves;          /* atomic; the number of moves to the host and back so far */
-  GMutex          spilled_lock;     /* held for changes of `spilled`, and of the state to or from
-                                     * MOVING; no thread holds it while a driver moves the memory,
-                                     * unlike the lock of the root */
+  GMutex          content_lock;     /* held for changes of `host_bytes` and `spilled`, and of the
+                                     * state to or from MOVING; no thread holds it while a driver
+                                     * moves the memory, unlike the lock of the root */
   GBytes         *spilled;          /* (nullable): the contents in the states MOVING and SPILLED;
                                      * see _gpu_memory_ref_spilled() */
 };
 
+/* Returns (transfer full) (nullable) `host_bytes`. */
+GBytes  *_gpu_memory_ref_host_bytes (GpuMemory    *memory);
 /* Sets the storage of @memory, and copies attributes of the storage to @memory. Takes ownership of
  * a reference to @storage. Also makes @memory a user of @storage in place of the caller, see
  * _gpu_storage_use(). If @memory already has this storage, and only the buffer of the storage is

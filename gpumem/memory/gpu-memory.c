@@ -125,7 +125,7 @@ gpu_memory_get_property (GObject    *object,
       g_value_set_uint64 (value, gpu_memory_get_device_address (memory));
       break;
     case PROP_HOST_BYTES:
-      g_value_set_boxed (value, memory->host_bytes);
+      g_value_take_boxed (value, _gpu_memory_ref_host_bytes (memory));
       break;
     case PROP_RELEASED:
       g_value_set_boolean (value, gpu_memory_is_released (memory));
@@ -209,7 +209,7 @@ gpu_memory_finalize (GObject *object)
     }
 
   g_clear_pointer (&memory->spilled, g_bytes_unref);
-  g_mutex_clear (&memory->spilled_lock);
+  g_mutex_clear (&memory->content_lock);
   g_clear_pointer (&memory->host_bytes, g_bytes_unref);
   g_clear_object (&memory->context);
 
@@ -278,7 +278,7 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuMemory:host-bytes:
    *
-   * The host memory that the memory object uses in place, or %NULL if it uses none.
+   * The host memory that the memory object uses in place, or %NULL if it uses none or is released.
    *
    * Since: 0.1
    */
@@ -337,7 +337,7 @@ gpu_memory_class_init (GpuMemoryClass *klass)
 static void
 gpu_memory_init (GpuMemory *memory)
 {
-  g_mutex_init (&memory->spilled_lock);
+  g_mutex_init (&memory->content_lock);
 }
 
 void
@@ -456,7 +456,7 @@ _gpu_memory_acquire (GpuMemory   *memory,
 GBytes *
 _gpu_memory_ref_spilled_slowly (GpuMemory *memory)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&memory->spilled_lock);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&memory->content_lock);
 
   return memory->spilled != NULL ? g_bytes_ref (memory->spilled) : NULL;
 }
@@ -726,18 +726,33 @@ gpu_memory_get_device_address (GpuMemory *memory)
  *
  * Gets the host memory that @memory uses in place: the bytes that were passed to
  * gpu_buffer_new_for_host_bytes(), gpu_image_new_for_host_bytes(), gpu_svm_new_for_bytes() or
- * gpu_host_memory_new_registered(). May be called from any thread.
+ * gpu_host_memory_new_registered(). May be called from any thread. The bytes are valid until
+ * @memory is released. If another thread may release @memory meanwhile, get #GpuMemory:host-bytes,
+ * which returns a reference.
  *
- * Returns: (transfer none) (nullable): the bytes, or %NULL if @memory uses no such bytes
+ * Returns: (transfer none) (nullable): the bytes, or %NULL if @memory uses no such bytes or was
+ *   released
  *
  * Since: 0.1
  */
 GBytes *
 gpu_memory_get_host_bytes (GpuMemory *memory)
 {
+  g_autoptr (GMutexLocker) locker = NULL;
+
   g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
 
+  locker = g_mutex_locker_new (&memory->content_lock);
+
   return memory->host_bytes;
+}
+
+GBytes *
+_gpu_memory_ref_host_bytes (GpuMemory *memory)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&memory->content_lock);
+
+  return memory->host_bytes != NULL ? g_bytes_ref (memory->host_bytes) : NULL;
 }
 
 /* Inserts a size that the driver does not report, or reports as 0. */
@@ -862,10 +877,11 @@ gpu_memory_get_attributes (GpuMemory  *memory,
  * @memory: a #GpuMemory
  *
  * Releases the memory, even if other code holds references to @memory. Work that was submitted
- * earlier continues, and the driver's memory is freed when the last of that work has completed.
- * Every later use of @memory fails with %GPU_ERROR_RELEASED. Slices and mappings of @memory remain
- * usable and keep the driver's memory alive. Releasing @memory again has no effect. May be called
- * from any thread; does not block.
+ * earlier continues. When the last of that work has completed, the driver's memory is freed, and
+ * the reference to the bytes of the host that @memory uses in place is dropped. Every later use of
+ * @memory fails with %GPU_ERROR_RELEASED. Slices and mappings of @memory remain usable and keep the
+ * driver's memory alive. Releasing @memory again has no effect. May be called from any thread; does
+ * not block.
  *
  * Since: 0.1
  */
@@ -873,6 +889,7 @@ void
 gpu_memory_release (GpuMemory *memory)
 {
   g_autoptr (GBytes) contents = NULL;
+  g_autoptr (GBytes) host_bytes = NULL;
   GpuMemoryState before;
 
   g_return_if_fail (GPU_IS_MEMORY (memory));
@@ -893,11 +910,13 @@ gpu_memory_release (GpuMemory *memory)
   if (before != GPU_MEMORY_STATE_SPILLING && before != GPU_MEMORY_STATE_MOVING)
     _gpu_storage_unuse (memory->storage);
 
-  if (before == GPU_MEMORY_STATE_SPILLED)
+  if (memory->host_bytes != NULL || before == GPU_MEMORY_STATE_SPILLED)
     {
-      g_mutex_lock (&memory->spilled_lock);
-      contents = g_steal_pointer (&memory->spilled);
-      g_mutex_unlock (&memory->spilled_lock);
+      g_mutex_lock (&memory->content_lock);
+      host_bytes = g_steal_pointer (&memory->host_bytes);
+      if (before == GPU_MEMORY_STATE_SPILLED)
+        contents = g_steal_pointer (&memory->spilled);
+      g_mutex_unlock (&memory->content_lock);
     }
 
   g_signal_emit (memory, signals[RELEASED], 0);
