@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The border of a captured graph: memory that the graph allocates, and work outside of the graph,
- * for which captured work cannot wait. */
+/* The border of a captured graph: work outside of the graph, for which captured work cannot wait,
+ * memory that the graph allocates, and allocators of the program. */
 #include "config.h"
 
 #ifdef HAVE_CUDA
 #include "test-capture-util.h"
-#else
-#include "test-util.h"
 #endif
+#include "test-pool-util.h"
 
 #ifdef HAVE_CUDA
 
@@ -326,6 +325,133 @@ freed_later (TestFixture *fixture)
   test_graph_destroy (graph);
 }
 
+/* --- allocators of the program ---------------------------------------------------------------- */
+
+static CUstreamCaptureMode
+exchange_mode (CUstreamCaptureMode mode)
+{
+  CUresult (*exchange) (CUstreamCaptureMode *mode)
+    = gpumem_cuda_driver_symbol ("cuThreadExchangeStreamCaptureMode");
+
+  g_assert_cmpuint (exchange (&mode), ==, 0);
+  return mode;
+}
+
+static CUstreamCaptureMode
+get_mode (void)
+{
+  CUstreamCaptureMode mode = exchange_mode (CU_STREAM_CAPTURE_MODE_RELAXED);
+
+  exchange_mode (mode);
+  return mode;
+}
+
+/* Called without a lock, on the thread of the request. @data is set to the mode of the thread. */
+static guint64
+alloc_by_driver (gsize size, GpuStream *stream G_GNUC_UNUSED, gpointer data, GError **error)
+{
+  CUresult (*alloc) (CUdeviceptr *address, size_t size)
+    = gpumem_cuda_driver_symbol ("cuMemAlloc_v2");
+  CUdeviceptr address = 0;
+
+  *(CUstreamCaptureMode *) data = get_mode ();
+  if (alloc (&address, size) != 0)
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no memory");
+  return address;
+}
+
+static void
+free_by_driver (guint64 address, gsize size G_GNUC_UNUSED, gpointer data)
+{
+  CUresult (*free_memory) (CUdeviceptr address) = gpumem_cuda_driver_symbol ("cuMemFree_v2");
+
+  *(CUstreamCaptureMode *) data = get_mode ();
+  g_assert_cmpuint (free_memory (address), ==, 0);
+}
+
+static GpuMemoryPool *
+new_pool (TestFixture *fixture, CUstreamCaptureMode *mode)
+{
+  g_autoptr (GpuExternalAllocator) allocator = NULL;
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *pool;
+
+  allocator = gpu_external_allocator_new (fixture->context, alloc_by_driver, mode, NULL,
+                                          free_by_driver, mode, NULL, &error);
+  g_assert_no_error (error);
+  pool = gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (allocator), GPU_MEMORY_POOL_SEGMENTS, 0,
+                                            &error);
+  g_assert_no_error (error);
+  return pool;
+}
+
+/* A pool calls an allocator of the program in the relaxed mode, because it may call functions of
+ * the driver that invalidate captures. The thread then has the mode of the program again. */
+static void
+program_allocator (TestFixture *fixture)
+{
+  const CUstreamCaptureMode own = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  CUstreamCaptureMode mode = own;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  test_assert_ok (gpu_context_push_current (fixture->context, &error), error);
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  pool = new_pool (fixture, &mode);
+  handle = begin (stream);
+  exchange_mode (own);
+  buffer = test_pool_take (pool, SIZE, NULL);
+  g_assert_cmpuint (mode, ==, CU_STREAM_CAPTURE_MODE_RELAXED);
+  g_assert_cmpuint (get_mode (), ==, own);
+  mode = own;
+  g_clear_object (&buffer);
+  gpu_memory_pool_trim (pool, 0);
+  g_assert_cmpuint (mode, ==, CU_STREAM_CAPTURE_MODE_RELAXED);
+  g_assert_cmpuint (get_mode (), ==, own);
+  g_assert_true (test_is_capturing (handle));
+  exchange_mode (CU_STREAM_CAPTURE_MODE_GLOBAL);
+  end (handle);
+  gpu_context_pop_current (fixture->context, NULL);
+}
+
+/* The driver fails to set the relaxed mode. The thread keeps its mode. */
+static void
+program_allocator_strict (TestFixture *fixture)
+{
+  const CUstreamCaptureMode own = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  __typeof__ (&gpumem_cuda_driver_set_fail) set_fail = GPUMEM_CUDA_DRIVER (set_fail);
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_can_capture (fixture))
+    return;
+  if (set_fail == NULL)
+    {
+      g_test_skip ("the driver has no faults");
+      return;
+    }
+
+  test_assert_ok (gpu_context_push_current (fixture->context, &error), error);
+  pool = new_pool (fixture, &mode);
+  exchange_mode (own);
+  g_assert_true (set_fail ("cuThreadExchangeStreamCaptureMode:1"));
+  buffer = test_pool_take (pool, SIZE, NULL);
+  g_assert_true (set_fail (""));
+  g_assert_cmpuint (mode, ==, own);
+  g_assert_cmpuint (exchange_mode (CU_STREAM_CAPTURE_MODE_GLOBAL), ==, own);
+  g_clear_object (&buffer);
+  g_clear_object (&pool);
+  gpu_context_pop_current (fixture->context, NULL);
+}
+
 #endif
 
 int
@@ -339,6 +465,8 @@ main (int argc, char **argv)
   test_add ("joins-with-pending", joins_with_pending);
   test_add ("freed-within", freed_within);
   test_add ("freed-later", freed_later);
+  test_add ("program-allocator", program_allocator);
+  test_add ("program-allocator-strict", program_allocator_strict);
 #endif
 
   return test_run ();
