@@ -325,6 +325,48 @@ freed_later (TestFixture *fixture)
   test_graph_destroy (graph);
 }
 
+/* Memory of the pool is free, but work of another stream that uses it is pending. The request
+ * neither makes the graph wait for that work, nor does the capture end. */
+static void
+check_pool (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) again = NULL;
+  g_autoptr (GError) error = NULL;
+  TestHold *hold = test_hold (other);
+  CUstream handle;
+
+  buffer = test_pool_take (pool, SIZE, other);
+  fill (other, buffer, 8);
+  g_clear_object (&buffer);
+  handle = begin (captured);
+  again = gpu_memory_pool_alloc_buffer (pool, SIZE, captured, &error);
+  if (again == NULL)
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_memory_pool_alloc");
+  else
+    fill (captured, again, 9);
+  g_assert_true (test_is_capturing (handle));
+  test_hold_release (hold);
+  end (handle);
+  test_synchronize (other);
+  test_hold_free (hold);
+
+  g_clear_object (&again);
+  again = test_pool_take (pool, SIZE, captured);
+  fill (captured, again, 3);
+  test_synchronize (captured);
+  check_content (again, 3);
+}
+
+static void
+pending_in_pool (TestFixture *fixture)
+{
+  if (test_can_capture (fixture) && test_can_hold (fixture))
+    test_pool_each_kind (fixture, check_pool);
+}
+
 /* --- allocators of the program ---------------------------------------------------------------- */
 
 static CUstreamCaptureMode
@@ -465,6 +507,7 @@ main (int argc, char **argv)
   test_add ("joins-with-pending", joins_with_pending);
   test_add ("freed-within", freed_within);
   test_add ("freed-later", freed_later);
+  test_add ("pending-in-pool", pending_in_pool);
   test_add ("program-allocator", program_allocator);
   test_add ("program-allocator-strict", program_allocator_strict);
 #endif

@@ -58,6 +58,11 @@
  * A buffer returns its memory to the pool when the last reference to the buffer is dropped or when
  * the buffer is released, even if pending work still uses the memory.
  *
+ * If the stream is being captured into a CUDA graph, methods of the pool allocate memory that does
+ * not belong to the graph: the program keeps it as long as it launches the graph. They fail with
+ * %GPU_ERROR_NOT_SUPPORTED if the pool would reuse memory with pending uses outside of the graph.
+ * Memory that #GpuPoolHooks allocates for a captured stream belongs to the graph.
+ *
  * #GpuMemoryPool:kind is the way in which a pool manages its memory. An expandable pool reserves
  * one range of addresses. It moves physical memory to the addresses where a request needs memory,
  * and thus loses almost no memory to fragmentation. %GPU_MEMORY_POOL_AUTOMATIC selects an
