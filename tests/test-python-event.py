@@ -69,6 +69,24 @@ def test_call_fails(fixture):
         gate.call(sys.exit, "called").result(DEADLINE)
 
 
+def test_call_captured(fixture):
+    """A graph cannot contain the call, and the capture survives. After it, the call succeeds."""
+    if fixture.device.backend != "cuda":
+        raise Skip("only CUDA captures streams")
+    driver = ctypes.CDLL("libcuda.so.1")
+    stream = Gpu.Stream.new(fixture.context, Gpu.StreamFlags.NON_BLOCKING)
+    handle, graph = ctypes.c_void_p(stream.native_handle), ctypes.c_void_p()
+    fixture.context.synchronize()
+    equal(driver.cuStreamBeginCapture_v2(handle, 0), 0)
+    with raises(Gpu.Error.NOT_SUPPORTED, "Stream.call", "captured"):
+        stream.call(sys.exit, "called")
+    with raises(Gpu.Error.NOT_SUPPORTED, "Event.call", "captured"):
+        stream.record().call(sys.exit, "called")
+    equal(driver.cuStreamEndCapture(handle, ctypes.byref(graph)), 0)
+    equal(driver.cuGraphDestroy(graph), 0)
+    equal(stream.call(int, 5).result(DEADLINE), 5)
+
+
 def test_call_raises(fixture):
     """An exception of the function is that of the future. Python prints it if the program drops the
     future."""

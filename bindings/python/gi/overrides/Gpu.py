@@ -1281,7 +1281,8 @@ class Event(Gpu.Event):
         the future of another call. If the event fails, the function is not called, and the future
         gets the error. An exception of the function also becomes that of the future. Python prints
         an exception that the program has not taken from the future. Calls that are still pending at
-        the end of the process are dropped."""
+        the end of the process are dropped. Raises Gpu.NotSupportedError for an event of a stream
+        that is being captured into a CUDA graph."""
         from ._gpumem_call import call
         return call(self, function, args)
 

@@ -6,6 +6,7 @@ import concurrent.futures
 from gi.repository import GLib
 
 from ._gpumem import LoopThread
+from ._gpumem_errors import NotSupportedError
 from ._gpumem_names import find_caller, name_call
 
 # asyncio and the release of data have a thread of their own, because a function of the program may
@@ -67,13 +68,29 @@ def _finish(event, result, caller, function, args):
     return function(*args)
 
 
+def _refuse_captured(event, caller):
+    """Raises an error for an event of a stream that is being captured. The thread would take the
+    captured work for complete work after the capture, and call the function once, not after each
+    launch of the graph."""
+    if event.context.device.backend != "cuda":
+        return
+    try:
+        event.query()
+    except NotSupportedError as error:
+        name_call(error, caller)
+        raise
+    except GLib.Error:
+        pass                                   # of the work: the future gets it
+
+
 def call(event, function, args):
     """Returns the future of function (*args), which the thread calls when the event completes."""
     if not callable(function):
         raise TypeError(f"the function must be callable, not {function!r}")
+    caller = find_caller()
+    _refuse_captured(event, caller)
     future = CallFuture()
     pending = [future]                          # until _run() takes it
-    caller = find_caller()
 
     def done(source, result):
         _run(pending.pop(), _finish, event, result, caller, function, args)
