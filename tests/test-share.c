@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <gio/gunixfdlist.h>
@@ -15,6 +16,11 @@
 
 #ifdef HAVE_CUDA
 #include "tests/cuda-driver/cuda-driver.h"
+#endif
+
+/* Since Linux 6.10. */
+#ifndef F_DUPFD_QUERY
+#define F_DUPFD_QUERY 1027
 #endif
 
 #define SIZE ((gsize) 65536)
@@ -196,14 +202,31 @@ share_opaque (TestFixture *fixture)
     check_kind (fixture, GPU_FD_KINDS_OPAQUE);
 }
 
+/* Returns whether Linux can compare descriptors: since 6.10, or with kcmp(), which the rules of
+ * containers often refuse. Otherwise the library cannot determine whether a driver has closed the
+ * descriptor of a dma-buf, and leaks it: closing a descriptor of the program would be worse. */
+static gboolean
+can_compare_descriptors (void)
+{
+#ifdef SYS_kcmp
+  if (syscall (SYS_kcmp, getpid (), getpid (), 0, STDOUT_FILENO, STDOUT_FILENO) == 0)
+    return TRUE;
+#endif
+  return fcntl (STDOUT_FILENO, F_DUPFD_QUERY, STDOUT_FILENO) == 1;
+}
+
 static void
 share_dma_buf (TestFixture *fixture)
 {
   guint before = test_count_descriptors ("dmabuf|memfd:");
 
-  if (passes (fixture, GPU_FD_KINDS_DMA_BUF))
-    check_kind (fixture, GPU_FD_KINDS_DMA_BUF);
-  g_assert_cmpuint (test_count_descriptors ("dmabuf|memfd:"), ==, before);
+  if (!passes (fixture, GPU_FD_KINDS_DMA_BUF))
+    return;
+  check_kind (fixture, GPU_FD_KINDS_DMA_BUF);
+  if (can_compare_descriptors ())
+    g_assert_cmpuint (test_count_descriptors ("dmabuf|memfd:"), ==, before);
+  else
+    g_test_skip ("open descriptors are not counted, because Linux cannot compare them");
 }
 
 /* An import that fails keeps no descriptor, in any of its steps. */
@@ -240,7 +263,11 @@ share_failed (TestFixture *fixture)
       g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
       g_assert_nonnull (strstr (error->message, i == 0 ? "cuImport" : "cuExternalMemoryGet"));
       g_clear_error (&error);
-      g_assert_cmpuint (test_count_descriptors ("memfd:"), ==, before);
+      /* The first fault comes before the driver could have closed the descriptor. */
+      if (i == 0 || can_compare_descriptors ())
+        g_assert_cmpuint (test_count_descriptors ("memfd:"), ==, before);
+      else
+        g_test_skip ("open descriptors are not counted, because Linux cannot compare them");
     }
   close (fd);
 #else
