@@ -116,6 +116,9 @@ _gpu_stream_chunks_copy (GpuStreamChunks  *chunks,
       || !_gpu_timeline_copy (chunks->timeline, function, &copy, NULL, error))
     return FALSE;
 
+  /* Both memory objects belong to one context, so the copy is one submission. _gpu_submit() may
+   * repeat it, and the last attempt copies all bytes. A failure of an earlier attempt is not one of
+   * the copy. */
   _gpu_timeline_unwatch (chunks->timeline, &chunks->pending[place]);
   _gpu_timeline_watch (chunks->timeline, &chunks->pending[place], wait.work.last);
 
