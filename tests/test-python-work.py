@@ -353,6 +353,8 @@ def test_interrupt(fixture):
     buffer.fill(1)
     gate = fixture.gate(stream)
     stream.fill(buffer, 7)
+    source = fixture.buffer(64)
+    stream.copy(fixture.buffer(64), source)
     host = Gpu.HostMemory(fixture.context, 64)
     stream.fill(host, 7)
     event = stream.record()
@@ -373,7 +375,9 @@ def test_interrupt(fixture):
         "read_bytes elsewhere": lambda: buffer.read_bytes(None, 0, 64),
         "write_bytes": lambda: written.write_bytes(stream, 0, bytes=GLib.Bytes.new(b"y" * 64)),
         "read_bytes of host memory": lambda: host.read_bytes(0, 64),
-        "write of host memory": lambda: host.write(b"z", 1)}
+        "write of host memory": lambda: host.write(b"z", 1),
+        "spill": buffer.spill, "spill on the stream": lambda: other.spill(stream),
+        "spill of memory in use": source.spill}
     try:
         for name, wait in waits.items():
             seconds = interrupt(wait)
@@ -387,6 +391,7 @@ def test_interrupt(fixture):
         gate.complete()
     fixture.context.synchronize()
     equal(event.poll(-1), Gpu.EventStatus.COMPLETE)
+    equal([one.spilled for one in (buffer, other, source)], [False] * 3)
     await_equal(host.read, b"\7z" + b"\7" * 62)
     await_equal(written.read, b"y" * 64)
     equal(buffer.read(), b"\7" * 64)
@@ -546,6 +551,45 @@ def test_idle_waits(fixture):
         equal((host.read(), len(handed_over)), (b"\4" * size, 1))
     finally:
         _gpumem.run_interruptible = original
+
+
+def test_long_copies(fixture):
+    """Long copies of idle memory run in another thread, so that Ctrl-C ends the wait. Shorter ones
+    do not."""
+    size = _gpumem.LONG_SIZE
+    buffer = fixture.buffer(size)
+    data, target = bytearray(b"\7") * size, bytearray(size)
+    copies = {
+        "write": lambda n: buffer.write(memoryview(data)[:n]),
+        "read_into": lambda n: buffer.read_into(memoryview(target)[:n]),
+        "read": lambda n: equal(len(buffer.read(0, n)), n),
+        "read_bytes": lambda n: equal(buffer.read_bytes(None, 0, n).get_size(), n)}
+    if np is not None:
+        elements, result = np.frombuffer(data, np.uint8), np.empty(size, np.uint8)
+        elements[5] = 9
+        array = Gpu.Array.new_for_memory(buffer, 0, Gpu.DType.UINT8, [size], None)
+        copies["Array.write"] = lambda n: array[:n].write(elements[:n])
+        copies["Array.read_into"] = lambda n: array[:n].read_into(result[:n])
+        copies["Array.to_numpy"] = lambda n: equal(array[:n].to_numpy().size, n)
+    handed_over = []
+
+    def run(function, cancel=None):
+        if _gpumem.takes_signals():
+            handed_over.append(function)
+        return original(function, cancel)
+    original, _gpumem.run_interruptible = _gpumem.run_interruptible, run
+    try:
+        for name, copy in copies.items():
+            for n in 64, size:
+                handed_over.clear()
+                copy(n)
+                is_long = _gpumem.fast is None and name == "read_bytes" or n == size
+                equal((name, len(handed_over)), (name, int(is_long)))
+    finally:
+        _gpumem.run_interruptible = original
+    equal(target, data)
+    if np is not None:
+        equal(result.tobytes(), bytes(data))
 
 
 def test_interrupt_svm(fixture):

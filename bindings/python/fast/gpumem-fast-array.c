@@ -70,7 +70,8 @@ is_of_dtype (const Py_buffer *data,
          && data->itemsize == (Py_ssize_t) gpu_dtype_get_item_size (dtype);
 }
 
-/* Exports the memory of a NumPy array in C order with the shape and the type of @array. */
+/* Exports the memory of a NumPy array in C order with the shape and the type of @array, unless its
+ * copy takes long. */
 static gboolean
 export_like (GpuArray  *array,
              PyObject  *value,
@@ -85,7 +86,8 @@ export_like (GpuArray  *array,
 
   shape = gpu_array_get_shape (array, &n_dims);
 
-  if ((guint) data->ndim == n_dims && is_of_dtype (data, gpu_array_get_dtype (array))
+  if ((guint) data->ndim == n_dims && data->len < GPU_FAST_LONG_SIZE
+      && is_of_dtype (data, gpu_array_get_dtype (array))
       && (n_dims == 0 || memcmp (data->shape, shape, n_dims * sizeof *shape) == 0))
     return TRUE;
 
@@ -256,6 +258,7 @@ array_to_numpy (PyObject         *self,
   if (!gpu_fast_parse (&call, values)
       || !gpu_fast_peek_optional (values[0], gpu_fast_types.stream, &stream)
       || (buffer = get_buffer (get_array (self))) == NULL
+      || gpu_array_get_size (get_array (self)) >= GPU_FAST_LONG_SIZE
       || (target = make_target (self)) == NULL)
     return PyErr_Occurred () == NULL ? gpu_fast_pass_on (&call) : NULL;
 

@@ -245,6 +245,23 @@ gpu_fast_read (GpuBuffer *buffer,
                     data);
 }
 
+/* Like gpu_fast_export(), for data whose copy does not take long. */
+static gboolean
+export_short (PyObject  *value,
+              gboolean   writable,
+              Py_buffer *data)
+{
+  if (!gpu_fast_export (value, writable, data))
+    return FALSE;
+
+  if (data->len < GPU_FAST_LONG_SIZE)
+    return TRUE;
+
+  PyBuffer_Release (data);
+
+  return FALSE;
+}
+
 static GpuBuffer *
 get_buffer (PyObject *self)
 {
@@ -267,7 +284,7 @@ buffer_read (PyObject         *self,
 
   if (!gpu_fast_parse (&call, values) || !gpu_fast_get_offset (values[0], &offset)
       || !gpu_fast_get_rest (values[1], memory, offset, &size)
-      || size == 0 || size > gpu_memory_get_size (memory)
+      || size == 0 || size > gpu_memory_get_size (memory) || size >= GPU_FAST_LONG_SIZE
       || !gpu_fast_peek_optional (values[2], gpu_fast_types.stream, &stream))
     return gpu_fast_pass_on (&call);
 
@@ -309,7 +326,7 @@ buffer_read_into (PyObject         *self,
 
   if (!gpu_fast_parse (&call, values) || !gpu_fast_get_offset (values[1], &offset)
       || !gpu_fast_peek_optional (values[2], gpu_fast_types.stream, &stream)
-      || !gpu_fast_export (values[0], TRUE, &data))
+      || !export_short (values[0], TRUE, &data))
     return gpu_fast_pass_on (&call);
 
   size = data.len;
@@ -341,7 +358,7 @@ buffer_write (PyObject         *self,
 
   if (!gpu_fast_parse (&call, values) || !gpu_fast_get_offset (values[1], &offset)
       || !gpu_fast_peek_optional (values[2], gpu_fast_types.stream, &stream)
-      || !gpu_fast_export (values[0], FALSE, &data))
+      || !export_short (values[0], FALSE, &data))
     return gpu_fast_pass_on (&call);
 
   return gpu_fast_write (get_buffer (self), stream, offset, &data);

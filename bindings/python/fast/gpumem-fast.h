@@ -24,6 +24,10 @@ G_BEGIN_DECLS
  * the caller's data instead. The overrides use the same limit. */
 #define GPU_FAST_HELD_SIZE (1 << 16)
 
+/* Copies of at least this many bytes are passed on to the overrides, which run them in another
+ * thread, so that Ctrl-C ends the wait. The overrides use the same limit. */
+#define GPU_FAST_LONG_SIZE (1 << 28)
+
 /* The classes of the overrides, one of their functions, and one of their variables. */
 typedef struct
 {

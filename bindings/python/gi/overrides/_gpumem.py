@@ -52,6 +52,10 @@ _ANY_CONTIGUOUS = 0x98                          # in C or Fortran order
 # another thread.
 HELD_SIZE = 1 << 16
 
+# Size in bytes from which a copy may take longer than _SLICE, so that Ctrl-C must not wait for its
+# end. The hand-over of such a copy to another thread costs 1 % of the fastest copies or less.
+LONG_SIZE = 1 << 28
+
 
 def loaded_numpy():
     """Returns the numpy module if the program has imported it. Without that import, no object can
@@ -414,7 +418,7 @@ def run_interruptible(function, cancel=None):
         del error                               # otherwise it is in a cycle with its traceback
 
 
-def _may_block(*uses):
+def may_block(*uses):
     """Returns whether a wait for the work of uses must be interruptible: a memory, and optionally a
     stream, where None is the default stream. Without pending work, no other thread is needed, which
     takes longer than most functions."""
@@ -423,14 +427,28 @@ def _may_block(*uses):
 
 def run_behind(function, *uses, cancel=None):
     """Runs a function that waits for the work of uses. Ctrl-C interrupts the wait."""
-    return run_interruptible(function, cancel) if _may_block(*uses) else function()
+    return run_interruptible(function, cancel) if may_block(*uses) else function()
+
+
+def run_copy(function, size):
+    """Runs a function that copies size bytes. Ctrl-C interrupts the wait for a long copy, which
+    then continues."""
+    return run_interruptible(function) if size >= LONG_SIZE else function()
+
+
+def _copies_much(self, values):
+    sizes = [value.get_size() if isinstance(value, Bytes) else value for value in values
+             if isinstance(value, Bytes) or type(value) is int]
+    if isinstance(self, Gpu.Array):
+        sizes.append(self.get_size())
+    return max(sizes, default=0) >= LONG_SIZE
 
 
 def _interruptible(owner, function):
-    """Decorates a method of C that waits for the work of a memory and of its first argument, a
-    stream."""
+    """Decorates a method of C that copies, and that waits for the work of a memory and of its first
+    argument, a stream."""
     def call(self, uses, args, kwargs):
-        if _may_block(*uses):
+        if may_block(*uses) or _copies_much(self, (*args, *kwargs.values())):
             return run_interruptible(lambda: function(self, *args, **kwargs))
         return function(self, *args, **kwargs)
 

@@ -7,8 +7,8 @@ import reprlib
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import (_get_await_context, check_array, loaded_numpy, submit_and_wait, submit_on,
-                      takes_signals, to_glib_bytes, wait_for)
+from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_copy, submit_and_wait,
+                      submit_on, takes_signals, to_glib_bytes, wait_for)
 from ._gpumem_array_convert import (ArrayConversions, list_raveled_axes, new_in_order, to_bfloat,
                                     to_order)
 from ._gpumem_array_text import ArrayText
@@ -419,7 +419,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
                 raise TypeError(f"elements of type {array.dtype} cannot be written to an array of "
                                 f"{self.get_dtype().name}: convert them first")
             if stream is None:
-                _transfer(on, Gpu.Stream.write_array, self, array, False)
+                run_copy(lambda: _transfer(on, Gpu.Stream.write_array, self, array, False),
+                         array.nbytes)
                 return
             array = array.copy("K")
             held = _Held(array)
@@ -689,6 +690,10 @@ def _is_contiguous(array):
 
 def _read(array, target, stream):
     """Reads into a NumPy array and waits."""
+    return run_copy(lambda: _read_here(array, target, stream), target.nbytes)
+
+
+def _read_here(array, target, stream):
     if takes_signals() and target.flags.forc and _is_contiguous(array):
         on = get_stream(stream, array.context)
         try:
