@@ -553,6 +553,34 @@ def test_idle_waits(fixture):
         _gpumem.run_interruptible = original
 
 
+def test_read_bytes(fixture):
+    """A read of idle memory makes no query before the read, and returns all bytes and errors."""
+    if _gpumem.fast is None:
+        raise Skip("the C module is missing")
+    data = random.randbytes(5000)
+    buffer = fixture.buffer(data)
+    assert "new host memory" in Gpu.Buffer.read_bytes.__doc__
+    original, _gpumem.may_block = _gpumem.may_block, None
+    try:
+        for offset, size in (0, 5000), (0, 1), (4999, 1), (17, 4096):
+            part = buffer.read_bytes(fixture.stream, offset, size)
+            equal((type(part), part.get_data()), (GLib.Bytes, data[offset:offset + size]))
+            equal(buffer.read_bytes(size=size, offset=offset, stream=None).get_data(),
+                  data[offset:offset + size])
+        with raises(Gpu.Error.INVALID_ARGUMENT, "Buffer.read_bytes"):
+            buffer.read_bytes(None, 4999, 2)
+    finally:
+        _gpumem.may_block = original
+    equal(buffer.read_bytes(None, 5000, 0).get_data() or b"", b"")
+    with raises(TypeError, "size"):
+        buffer.read_bytes(None, 0, 1.5, None)
+    buffer.spill()
+    equal(buffer.read_bytes(None, 1, 2).get_data(), data[1:3])
+    buffer.release()
+    with raises(Gpu.Error.RELEASED, "Buffer.read_bytes"):
+        buffer.read_bytes(None, 0, 1)
+
+
 def test_long_copies(fixture):
     """Long copies of idle memory run in another thread, so that Ctrl-C ends the wait. Shorter ones
     do not."""

@@ -2,11 +2,14 @@
 /* Properties of memory, and blocking reads and writes. If no work is pending, a transfer runs at
  * once. Otherwise the transfer is submitted, and the wait runs in slices, so that Ctrl-C ends the
  * wait. */
-#include "gpumem-fast.h"
+#include "gpumem-fast-function.h"
 
 #include <string.h>
 
 static GpuFastMethod read_method = { { "offset", "size", "stream" }, 0, { NULL }, NULL };
+static GpuFastMethod read_bytes_method = {
+  { "stream", "offset", "size", "cancellable" }, 3, { NULL }, NULL
+};
 static GpuFastMethod read_into_method = { { "target", "offset", "stream" }, 1, { NULL }, NULL };
 static GpuFastMethod write_method = { { "data", "offset", "stream" }, 1, { NULL }, NULL };
 
@@ -310,6 +313,38 @@ GPU_FAST_DEFINE_FRAMED (buffer_read, "Buffer.read",
                         "gpu_buffer_try_read_address gpu_stream_read_into "
                         GPU_FAST_WAIT_SYMBOLS)
 
+/* Reads at once if no work is pending. A generated function would need a query of its own first,
+ * to determine whether Ctrl-C must be able to end the wait. */
+static PyObject *
+buffer_read_bytes (PyObject         *self,
+                   PyObject *const  *args,
+                   Py_ssize_t        n_args,
+                   PyObject         *names)
+{
+  static GpuFastClass bytes_class = { "GLib", "Bytes", g_bytes_get_type, NULL };
+  const GpuFastCall call = { &read_bytes_method, self, args, n_args, names };
+  GpuMemory *memory = (GpuMemory *) ((PyGObject *) self)->obj;
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  g_autofree gpointer data = NULL;
+  gpointer stream;
+  gsize offset, size;
+
+  if (!gpu_fast_parse (&call, values)
+      || !gpu_fast_peek_optional (values[0], gpu_fast_types.stream, &stream)
+      || !gpu_fast_get_size (values[1], &offset) || !gpu_fast_get_size (values[2], &size)
+      || !gpu_fast_is_none (values[3])
+      || size == 0 || size > gpu_memory_get_size (memory) || size >= GPU_FAST_LONG_SIZE
+      || (data = g_try_malloc (size)) == NULL)
+    return gpu_fast_pass_on (&call);
+
+  if (!try_move (get_buffer (self), gpu_buffer_try_read_address, stream, offset, data, size))
+    return PyErr_Occurred () == NULL ? gpu_fast_pass_on (&call) : NULL;
+
+  return gpu_fast_from_boxed (&bytes_class, g_bytes_new_take (g_steal_pointer (&data), size), TRUE);
+}
+
+GPU_FAST_DEFINE_FRAMED (buffer_read_bytes, "Buffer.read_bytes", "gpu_buffer_try_read_address")
+
 static PyObject *
 buffer_read_into (PyObject         *self,
                   PyObject *const  *args,
@@ -479,6 +514,9 @@ gpu_fast_install_buffer (void)
     GPU_FAST_DEF ("read", buffer_read,
                   "offset=0, size=None, stream=None",
                   "Returns the contents of the buffer, or of a part of it, as bytes.");
+  static PyMethodDef read_bytes_def =
+    GPU_FAST_DEF ("read_bytes", buffer_read_bytes,
+                  "stream, offset, size, cancellable=None", "");
   static PyMethodDef read_into_def =
     GPU_FAST_DEF ("read_into", buffer_read_into,
                   "target, offset=0, stream=None",
@@ -490,8 +528,12 @@ gpu_fast_install_buffer (void)
                   "Copies bytes-like data to the buffer and waits.");
   PyTypeObject *type = gpu_fast_types.buffer;
 
+  read_bytes_def.ml_doc = g_strconcat (read_bytes_def.ml_doc,
+                                       gpu_fast_find_doc ("Buffer", read_bytes_def.ml_name), NULL);
+
   return add_properties (gpu_fast_types.memory)
          && gpu_fast_replace (type, &read_def, &read_method)
+         && gpu_fast_replace (type, &read_bytes_def, &read_bytes_method)
          && gpu_fast_replace (type, &read_into_def, &read_into_method)
          && gpu_fast_replace (type, &write_def, &write_method);
 }

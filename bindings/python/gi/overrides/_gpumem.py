@@ -448,7 +448,8 @@ def _interruptible(owner, function):
     """Decorates a method of C that copies, and that waits for the work of a memory and of its first
     argument, a stream."""
     def call(self, uses, args, kwargs):
-        if may_block(*uses) or _copies_much(self, (*args, *kwargs.values())):
+        if may_block(*uses) or (uses[0].get_size() >= LONG_SIZE
+                                and _copies_much(self, (*args, *kwargs.values()))):
             return run_interruptible(lambda: function(self, *args, **kwargs))
         return function(self, *args, **kwargs)
 
