@@ -464,6 +464,21 @@ def case_shared():
     assert installed.statistics["peak-managed-bytes"] <= 8 * MIB
 
 
+def case_reset_peaks():
+    """The peaks can be reset without PyGObject."""
+    import gpumem.allocators
+    gpumem.allocators._import_gpu = lambda: None
+    installed = gpumem.allocators.install(libraries=())
+    equal(installed.pool, None)
+    pool = gpumem.allocators.DevicePool(0)
+    kept, dropped = pool.alloc(MIB, 0), pool.alloc(3 * MIB, 0)
+    pool.free(dropped, 0)
+    equal(installed.statistics["peak-active-bytes"], 4 * MIB)
+    installed.reset_peaks()
+    equal(installed.statistics["peak-active-bytes"], MIB)
+    pool.free(kept, 0)
+
+
 def case_torch_late():
     make_torch(is_late=True)
     import gpumem.allocators

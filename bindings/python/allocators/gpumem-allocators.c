@@ -37,6 +37,7 @@ GPUMEM_EXPORT int      gpumem_allocators_get_memory    (int            device,
 GPUMEM_EXPORT guint64  gpumem_allocators_get_limit     (int            device);
 GPUMEM_EXPORT void     gpumem_allocators_set_limit     (int            device,
                                                         guint64        limit);
+GPUMEM_EXPORT void     gpumem_allocators_reset_peaks   (int            device);
 GPUMEM_EXPORT void     gpumem_allocators_trim          (int            device,
                                                         guint64        keep);
 
@@ -325,6 +326,15 @@ gpumem_allocators_set_limit (int     device,
 
   if (pool != NULL)
     gpu_memory_pool_set_limit (pool, limit);
+}
+
+void
+gpumem_allocators_reset_peaks (int device)
+{
+  g_autoptr (GpuMemoryPool) pool = ref_pool (device);
+
+  if (pool != NULL)
+    gpu_memory_pool_reset_peaks (pool);
 }
 
 void

@@ -82,6 +82,7 @@ def _load():
             ("get_memory", ctypes.c_int, device, ctypes.POINTER(address), ctypes.POINTER(address)),
             ("get_limit", address, device),
             ("set_limit", None, device, address),
+            ("reset_peaks", None, device),
             ("trim", None, device, address)):
         function = getattr(library, f"gpumem_allocators_{name}")
         function.restype, function.argtypes = result, arguments
@@ -175,6 +176,10 @@ class Installed:
             return self.pool.statistics
         return {name: self._library.gpumem_allocators_get_figure(self.device, name.encode())
                 for name in FIGURES}
+
+    def reset_peaks(self):
+        """Sets the peaks in statistics to the present values."""
+        self._library.gpumem_allocators_reset_peaks(self.device)
 
     def snapshot(self):
         """The layout of the pool, as of Gpu.MemoryPool.snapshot(). Needs PyGObject."""
