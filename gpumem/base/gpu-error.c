@@ -32,8 +32,18 @@ GQuark
 gpu_error_quark (void)
 {
   /* G_DEFINE_QUARK() is not used, because several threads may write its static variable at the same
-   * time, which is a data race. */
-  return g_quark_from_static_string ("gpu-error-quark");
+   * time, which is a data race. Without a static variable, an error in a forked process would take
+   * a lock of GLib, which another thread may have held during the fork. */
+  static gint quark;
+  GQuark found = (GQuark) g_atomic_int_get (&quark);
+
+  if (G_UNLIKELY (found == 0))
+    {
+      found = g_quark_from_static_string ("gpu-error-quark");
+      g_atomic_int_set (&quark, (gint) found);
+    }
+
+  return found;
 }
 
 gboolean
