@@ -6,6 +6,9 @@
  * devices of PoCL. */
 #include "config.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "cuda-driver/cuda-driver.h"
 #include "test-pool-util.h"
 #include "test-util.h"
@@ -916,6 +919,101 @@ shared_context (TestFixture *fixture)
     }
 }
 
+/* --- processes ------------------------------------------------------------------------------- */
+
+/* Enough for a fork while the other thread holds the lock of the pairs of contexts, which it
+ * searches for longer if there are more of them. */
+#define N_FORKS    200
+#define N_CONTEXTS 24
+
+typedef struct
+{
+  TestFixture *here;
+  TestFixture *there;
+  gint         stop;
+} Changes;
+
+/* Copies have enabled the access, so that each call is refused without a call of the driver, and
+ * only looks up the pair of contexts. */
+static gpointer
+change_access (gpointer data)
+{
+  Changes *changes = data;
+
+  while (!g_atomic_int_get (&changes->stop))
+    g_assert_false (gpu_context_disable_peer_access (changes->here->context,
+                                                     changes->there->context, NULL));
+  return NULL;
+}
+
+static void
+copy_in_child (GpuStream *stream, GpuBuffer *to, GpuBuffer *from)
+{
+  g_autoptr (GError) error = NULL;
+  pid_t child = fork ();
+  int status = 0;
+
+  g_assert_cmpint (child, >=, 0);
+  if (child == 0)
+    {
+      alarm (TEST_DEADLINE);
+      if (gpu_stream_copy (stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0, SIZE, &error))
+        test_end_child (1);
+      test_end_child (g_error_matches (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST) ? 0 : 2);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_false (WIFSIGNALED (status));
+  g_assert_cmpint (WEXITSTATUS (status), ==, 0);
+}
+
+/* Enables the access from each new context of one device to each of the other device. */
+static GPtrArray *
+make_pairs (TestFixture *here, TestFixture *there)
+{
+  GPtrArray *contexts = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < N_CONTEXTS; i++)
+    {
+      g_ptr_array_add (contexts, gpu_context_new (i % 2 == 0 ? here->device : there->device,
+                                                  GPU_CONTEXT_FLAGS_OWN, &error));
+      g_assert_no_error (error);
+    }
+  for (guint i = 0; i < N_CONTEXTS; i += 2)
+    for (guint j = 1; j < N_CONTEXTS; j += 2)
+      test_assert_ok (gpu_context_enable_peer_access (contexts->pdata[i], contexts->pdata[j],
+                                                      &error), error);
+  return contexts;
+}
+
+/* A copy in a forked process fails, even if another thread held a lock during the fork. */
+static void
+access_forked (TestFixture *fixture)
+{
+  g_auto (Group) group = { 0 };
+
+  group_init (&group, fixture);
+  {
+    TestFixture *here = &group.places[0];
+    TestFixture *there = &group.places[1];
+    g_autoptr (GpuBuffer) from = test_buffer_filled (there, SIZE, 3);
+    g_autoptr (GpuBuffer) to = test_buffer_filled (here, SIZE, 0);
+    g_autoptr (GBytes) expected = test_value_bytes (SIZE, 3);
+    g_autoptr (GPtrArray) contexts = make_pairs (here, there);
+    Changes changes = { here, there, FALSE };
+    GThread *thread;
+
+    copy (here->stream, to, 0, from, 0, SIZE);
+    thread = g_thread_new ("changes", change_access, &changes);
+    for (guint i = 0; i < N_FORKS; i++)
+      copy_in_child (here->stream, to, from);
+    g_atomic_int_set (&changes.stop, TRUE);
+    g_thread_join (thread);
+    copy (here->stream, to, 0, from, 0, SIZE);
+    test_assert_content (to, expected);
+  }
+}
+
 /* --- the tests ------------------------------------------------------------------------------- */
 
 static gboolean
@@ -955,6 +1053,23 @@ counts_calls (TestFixture *fixture)
          && gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") != NULL;
 }
 
+/* Returns whether the device can access the next one. */
+static gboolean
+has_peer (TestFixture *fixture)
+{
+  GPtrArray *devices = test_devices ();
+  gboolean can = FALSE;
+
+  for (guint i = 0; i < devices->len && counts_calls (fixture); i++)
+    {
+      GpuDevice *device = g_ptr_array_index (devices, i);
+
+      if (device != fixture->device && g_str_equal (gpu_device_get_backend (device), "cuda"))
+        return gpu_device_can_access_peer (fixture->device, device, &can, NULL) && can;
+    }
+  return FALSE;
+}
+
 static gboolean
 maps_chunks (TestFixture *fixture)
 {
@@ -988,6 +1103,7 @@ tests[] =
   { TEST_ENTRY (access_decides), counts_calls },
   { TEST_ENTRY (access_of_program), is_cuda },
   { TEST_ENTRY (access_fails), counts_calls },
+  { TEST_ENTRY (access_forked), has_peer },
   { TEST_ENTRY (pools), maps_chunks },
   { TEST_ENTRY (shared_context), shares_contexts }
 };

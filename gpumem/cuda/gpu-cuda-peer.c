@@ -385,7 +385,9 @@ _gpu_cuda_reach_peer (GpuNativeContext *native,
   PairFlags flags;
   gboolean entered;
 
-  if (context->device == peer->device)
+  /* In a forked process, another thread of the parent may have held a lock during the fork. The
+   * copy reports the error. */
+  if (context->device == peer->device || !_gpu_backend_check_process (NULL))
     return TRUE;
 
   flags = get_flags (context, peer);
