@@ -181,9 +181,13 @@ job (gpointer data)
 
   while (job_begin (timeline, &seq, &fence, &drained, &failure))
     {
+      /* Without the lock, because this wait may need the program. The stream exists meanwhile:
+       * take_stream_locked() frees none that has jobs, and the program cannot destroy it. If it is
+       * borrowed, it has waits for user events (see _gpu_timeline_drain_locked()), so it is of
+       * OpenCL, whose wrap() retains the queue. */
       if (fence != NULL)
         backend->event->wait (fence->event, FALSE, &failure);
-      else if (!drained)                /* the stream is not that of the program, or is retained */
+      else if (!drained)
         backend->stream->finish (timeline->stream, &failure);
 
       if (fence == NULL && failure == NULL)
