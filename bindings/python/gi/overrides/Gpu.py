@@ -42,9 +42,8 @@ from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
                       export_in_place, hold, is_int, loaded_numpy, may_block, new_bytes, poll,
                       refuse_array, refuse_svm, run_behind, run_copy, run_interruptible,
-                      submit_and_await, submit_and_wait,
-                      takes_signals, to_glib_bytes, to_pattern, to_sized_dtype, wait, wait_for,
-                      wait_timeout)
+                      submit_and_await, submit_and_wait, takes_signals, to_glib_bytes, to_pattern,
+                      to_sized_dtype, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
