@@ -2,8 +2,8 @@
 /*
  * Compares copies between the host and a device with raw driver calls: pageable memory by size and
  * by the number of staging threads; page-locked memory in each direction and in both directions at
- * once. Also measures how long calls take that enqueue writes behind pending work. The raw calls use
- * a separate stream of the same context.
+ * once. Also measures how long calls take that enqueue writes behind pending work. The raw calls
+ * use a separate stream of the same context.
  *
  *   benchmarks/transfers DEVICE [MIB]
  */

@@ -20,11 +20,11 @@
  * write host memory, and to gpu_stream_copy() from or to #GpuHostMemory that is not page-locked.
  * Blocking operations are staged if staging is faster: reads of at least 4 MiB and writes of at
  * least 8 MiB. Other operations are staged if the driver would block the caller: reads of at least
- * 64 KiB and writes of at least 2 MiB. CUDA's driver also blocks smaller writes behind pending work,
- * so writes of more than 64 KiB are staged unless all earlier work of the stream is known to be
- * complete. Other drivers do not need staging, nor does memory that the library or the program has
- * page-locked. Copies on profiling or out-of-order streams, and copies that wait for user events,
- * are not staged.
+ * 64 KiB and writes of at least 2 MiB. CUDA's driver also blocks smaller writes behind pending
+ * work, so writes of more than 64 KiB are staged unless all earlier work of the stream is known to
+ * be complete. Other drivers do not need staging, nor does memory that the library or the program
+ * has page-locked. Copies on profiling or out-of-order streams, and copies that wait for user
+ * events, are not staged.
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
  * chunks of at most 4 MiB, and drivers block a caller while about 50 chunks, or 200 MiB, are

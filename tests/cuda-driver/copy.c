@@ -171,7 +171,7 @@ stage (Copy *copy)
   copy->source = rows.destination;
 }
 
-/* NVIDIA's driver copies larger writes to one of two buffers, and waits until the buffer is free. */
+/* NVIDIA's driver copies large writes to one of two buffers, and waits until the buffer is free. */
 static gboolean
 needs_buffer (const Copy *copy)
 {

@@ -234,8 +234,8 @@ _gpu_cuda_cancel (GpuCudaCall *call)
   _gpu_cuda_leave (call->entered);
 }
 
-/* The time that a thread polls before it begins to yield, in microseconds. Yielding makes short waits
- * slower. */
+/* The time that a thread polls before it begins to yield, in microseconds. Yielding makes short
+ * waits slower. */
 #define SPIN_TIME 20
 
 /* Gets the time that a thread polls before it sleeps, in microseconds. Polling makes short waits
