@@ -18,6 +18,7 @@
 
 #define SIZE 65536
 #define LARGE ((gsize) 4 << 20)     /* staged */
+#define WRITTEN 100000
 #define N_THREADS 3
 
 static CUstream
@@ -877,6 +878,32 @@ pageable (TestFixture *fixture)
   join_clear (&join);
 }
 
+/* The library copies such a write to page-locked memory if the stream has pending work, but neither
+ * queries a captured stream nor gives a graph memory that later writes change. */
+static void
+written (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer_filled (fixture, WRITTEN, 1);
+  bytes = g_bytes_new_take (g_malloc0 (WRITTEN), WRITTEN);
+  handle = begin (stream);
+  for (guint i = 0; i < 2; i++)
+    {
+      test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+      g_assert_true (test_is_capturing (handle));
+    }
+  end (handle);
+}
+
 /* Unmaps memory while its stream is being captured. The device gets the bytes of the host at once,
  * not when the graph runs. Later mappings do not disturb the capture. */
 static void
@@ -1301,6 +1328,7 @@ main (int argc, char **argv)
   test_add ("drivers-refused", drivers_refused);
   test_add ("joined-by-memory", joined_by_memory);
   test_add ("pageable", pageable);
+  test_add ("written", written);
   test_add ("unmapped", unmapped);
   test_add ("unmapped-unknown", unmapped_unknown);
   test_add ("spill-refused", spill_refused);

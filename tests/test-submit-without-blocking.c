@@ -9,7 +9,7 @@
 #define SIZE 4096
 #define MAX_BEHIND 64
 #define WRITE_SIZE 100000
-#define N_WRITES 8
+#define N_WRITES 60
 
 static void
 fill (GpuStream *stream, GpuBuffer *buffer)

@@ -9,7 +9,7 @@ G_BEGIN_DECLS
 /* The sizes from which staging pays off for a GPU behind a link such as PCIe. Below these sizes,
  * the driver copies about as fast as the staging engine. But the driver blocks the caller until
  * earlier work has completed, unless the copy is an asynchronous write that fits into the driver's
- * own buffers. On CUDA, these buffers hold few writes: see gpu-cuda-transfer.c. */
+ * own buffers. */
 #define GPU_TRANSFER_MIN_WRITE       ((gsize) 8 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_READ        ((gsize) 4 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_WRITE ((gsize) 2 * 1024 * 1024)
@@ -25,12 +25,10 @@ typedef struct
   /* any thread. Gets the size from which copies of pageable memory should be staged: copies to the
    * device if @write is TRUE, otherwise copies from the device. Copies should be staged if staging
    * is faster. If @blocking is FALSE, they should also be staged if the driver would block the
-   * caller. @pending is whether earlier work of the stream may still be pending. Returns G_MAXSIZE
-   * if no copy should be staged, and 0 if staging is not possible. */
+   * caller. Returns G_MAXSIZE if no copy should be staged, and 0 if staging is not possible. */
   gsize             (*get_min_size)   (GpuNativeContext        *context,
                                        gboolean                 write,
-                                       gboolean                 blocking,
-                                       gboolean                 pending);
+                                       gboolean                 blocking);
   /* any thread, without locks. Called before the first copy is staged. Returns whether
    * host-signalled waits work with this driver. The op tests the driver only once. If the op is
    * NULL, host-signalled waits work. */

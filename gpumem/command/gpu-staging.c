@@ -20,16 +20,16 @@
  * write host memory, and to gpu_stream_copy() from or to #GpuHostMemory that is not page-locked.
  * Blocking operations are staged if staging is faster: reads of at least 4 MiB and writes of at
  * least 8 MiB. Other operations are staged if the driver would block the caller: reads of at least
- * 64 KiB and writes of at least 2 MiB. CUDA's driver also blocks smaller writes behind pending
- * work, so writes of more than 64 KiB are staged unless all earlier work of the stream is known to
- * be complete. Other drivers do not need staging, nor does memory that the library or the program
- * has page-locked. Copies on profiling or out-of-order streams, and copies that wait for user
- * events, are not staged.
+ * 64 KiB and writes of at least 2 MiB. Smaller writes are copied to page-locked memory during the
+ * call: by the driver, or by the library where the driver would block. Other drivers do not need
+ * staging, nor does memory that the library or the program has page-locked. Copies on profiling or
+ * out-of-order streams, and copies that wait for user events, are not staged.
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
- * chunks of at most 4 MiB, and drivers block a caller while about 50 chunks, or 200 MiB, are
- * pending. Other threads that use the stream or the memory are then blocked as well. A caller that
- * must never block submits smaller writes, or writes from #GpuHostMemory.
+ * about four chunks, or more of at most 4 MiB each, and drivers block a caller while about 50
+ * chunks are pending: twelve copies of 2 MiB, or 200 MiB of large copies. Other threads that use
+ * the stream or the memory are then blocked as well. A caller that must never block submits smaller
+ * writes, at most 64 MiB of them at a time, or writes from #GpuHostMemory.
  *
  * If the driver fails to report the completion of a chunk, the copy fails like any operation: its
  * events fail, and waits for them return the error.
@@ -74,7 +74,7 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
 {
   const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
   const GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
-  gboolean plain, pending;
+  gboolean plain;
 
   if (timeline->context->backend->transfer == NULL
       || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
@@ -95,11 +95,10 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   /* Work that waits for user events may never execute. */
   _gpu_timeline_lock (timeline);
   plain = (timeline->flags & flags) == 0 && timeline->n_user_waits == 0;
-  pending = timeline->completed != timeline->submitted;
   _gpu_timeline_unlock (timeline);
 
   if (plain)
-    return _gpu_transfer_begin (timeline->context, timeline, copy, blocking, pending);
+    return _gpu_transfer_begin (timeline->context, timeline, copy, blocking);
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "pageable memory is not staged, and the caller may block: "
                     "the stream profiles, is out of order or waits for a user event");

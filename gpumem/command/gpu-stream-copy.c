@@ -645,10 +645,11 @@ gpu_stream_copy (GpuStream  *stream,
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). The
  * operation holds references to @bytes and @destination until it completes. Does not block under
- * two conditions: page-locked memory is available to stage pageable memory (see
- * gpu_context_set_staging_limit()), and at most about 200 MiB of copies are pending. Otherwise CUDA
- * blocks the caller until most of the data is copied. Other threads that submit to @stream or use
- * @destination are then blocked as well.
+ * these conditions: page-locked memory is available to stage pageable memory (see
+ * gpu_context_set_staging_limit()); of writes from 64 KiB to 2 MiB, at most 64 MiB are pending; of
+ * larger copies, at most about 50 chunks (see [Staging][gpumem-Staging]). Otherwise CUDA blocks the
+ * caller until most of the data is copied. Other threads that submit to @stream or use @destination
+ * are then blocked as well.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
  *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,

@@ -5,20 +5,13 @@
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* If earlier work is pending, the third write of more than 64 KiB blocks the caller. */
-#define MIN_PENDING_WRITE ((gsize) 64 * 1024 + 1)
-
 static gsize
 transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
                        gboolean          write,
-                       gboolean          blocking,
-                       gboolean          pending)
+                       gboolean          blocking)
 {
   if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_STREAM_WAIT, NULL))
     return 0;
-
-  if (!blocking && write && pending)
-    return MIN_PENDING_WRITE;
 
   if (!blocking)
     return write ? GPU_TRANSFER_MIN_ASYNC_WRITE : GPU_TRANSFER_MIN_ASYNC_READ;

@@ -8,8 +8,7 @@
 static gsize
 host_transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
                             gboolean          write G_GNUC_UNUSED,
-                            gboolean          blocking G_GNUC_UNUSED,
-                            gboolean          pending G_GNUC_UNUSED)
+                            gboolean          blocking G_GNUC_UNUSED)
 {
   return G_MAXSIZE;
 }

@@ -9,8 +9,7 @@
 static gsize
 transfer_get_min_size (GpuNativeContext *context,
                        gboolean          write,
-                       gboolean          blocking,
-                       gboolean          pending G_GNUC_UNUSED)
+                       gboolean          blocking)
 {
   GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[0];
 

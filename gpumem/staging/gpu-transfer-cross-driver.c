@@ -490,7 +490,7 @@ _gpu_cross_driver_has_host_waits (GpuNativeContext *context)
 {
   const GpuTransferOps *ops = context->backend->transfer;
 
-  return ops != NULL && ops->get_min_size (context, TRUE, FALSE, TRUE) > 0
+  return ops != NULL && ops->get_min_size (context, TRUE, FALSE) > 0
          && (ops->has_host_waits == NULL || ops->has_host_waits (context));
 }
 
@@ -511,7 +511,7 @@ choose_ring (const GpuCrossDriverCopy *copy)
     {
       GpuNativeContext *context = copy->sides[side].context;
 
-      if (context->backend->transfer->get_min_size (context, side == TO, FALSE, TRUE) != G_MAXSIZE)
+      if (context->backend->transfer->get_min_size (context, side == TO, FALSE) != G_MAXSIZE)
         return context;
     }
 

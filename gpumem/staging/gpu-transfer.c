@@ -689,11 +689,10 @@ static gboolean
 should_stage (GpuNativeContext      *context,
               const GpuTransferCopy *copy,
               gsize                  size,
-              gboolean               blocking,
-              gboolean               pending)
+              gboolean               blocking)
 {
   const GpuTransferOps *ops = context->backend->transfer;
-  gsize least = ops != NULL ? ops->get_min_size (context, copy->write, blocking, pending) : 0;
+  gsize least = ops != NULL ? ops->get_min_size (context, copy->write, blocking) : 0;
 
   if (least == 0 || !_gpu_backend_check_process (NULL))
     return FALSE;
@@ -815,15 +814,14 @@ GpuTransfer *
 _gpu_transfer_begin (GpuNativeContext      *context,
                      gconstpointer          order,
                      const GpuTransferCopy *copy,
-                     gboolean               blocking,
-                     gboolean               pending)
+                     gboolean               blocking)
 {
   gsize size = copy->extent.width * copy->unit * copy->extent.height * copy->extent.depth;
   GpuTransferCopy own = *copy;
   GpuTransferChunking chunking;
   GpuTransfer *transfer;
 
-  if (!should_stage (context, copy, size, blocking, pending)
+  if (!should_stage (context, copy, size, blocking)
       || !_gpu_transfer_chunking_init (&chunking, &own))
     return NULL;
 

@@ -35,13 +35,11 @@ typedef struct
 
 /* Returns NULL for a copy that should not be staged. Copies with the same @order are submitted to
  * the same in-order stream. With @blocking, _gpu_transfer_end() waits until the host memory is no
- * longer in use. @pending is whether earlier work of the stream may be pending. Caller holds no
- * lock. */
+ * longer in use. Caller holds no lock. */
 GpuTransfer *_gpu_transfer_begin         (GpuNativeContext       *context,
                                           gconstpointer           order,
                                           const GpuTransferCopy  *copy,
-                                          gboolean                blocking,
-                                          gboolean                pending);
+                                          gboolean                blocking);
 /* Submits the commands, like a stream op of a back end. */
 gboolean     _gpu_transfer_submit        (GpuTransfer            *transfer,
                                           GpuNativeStream        *stream,

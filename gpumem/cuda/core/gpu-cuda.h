@@ -533,6 +533,14 @@ GpuBufferFillRegionOp _gpu_cuda_fill_region;
 GpuBufferMapOp _gpu_cuda_map;
 GpuImageMapOp _gpu_cuda_map_image;
 GpuMemoryUnmapOp _gpu_cuda_unmap;
+/* Submits a write of pageable or page-locked memory, like cuMemcpyHtoDAsync(). Caller has entered
+ * the context. Sets @function to the function of the driver that failed. */
+CUresult    _gpu_cuda_write_behind     (GpuCudaContext    *context,
+                                        CUstream           stream,
+                                        CUdeviceptr        address,
+                                        gconstpointer      data,
+                                        gsize              size,
+                                        const char       **function);
 /* Fills host memory that is unknown to the driver. */
 GpuBufferFillOp _gpu_cuda_fill_ordinary;
 /* Frees the staging blocks of mappings. If @can_free is TRUE, the caller has entered the context.

@@ -277,6 +277,27 @@ read_bytes (GpuNativeStream *stream,
          ? code : copy_pieces (stream, from, offset, data, size, FALSE, code);
 }
 
+/* Does not block behind pending work, within limits. */
+static CUresult
+write_behind (GpuNativeStream  *stream,
+              GpuCudaBuffer    *to,
+              gsize             offset,
+              gconstpointer     data,
+              gsize             size,
+              const char      **function)
+{
+  CUresult code;
+
+  if (to->base.host != NULL)
+    return write_bytes (stream, to, offset, data, size);
+
+  code = _gpu_cuda_write_behind ((GpuCudaContext *) stream->context, get_stream (stream),
+                                 to->address + offset, data, size, function);
+
+  return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
+         ? code : copy_pieces (stream, to, offset, (guint8 *) data, size, TRUE, code);
+}
+
 gboolean
 _gpu_cuda_write (GpuNativeStream  *stream,
                  GpuNativeBuffer  *destination,
@@ -287,6 +308,7 @@ _gpu_cuda_write (GpuNativeStream  *stream,
                  GError          **error)
 {
   GpuCudaBuffer *to = (GpuCudaBuffer *) destination;
+  const char *function = to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync";
   GpuCudaCall call;
   CUresult code;
 
@@ -296,10 +318,9 @@ _gpu_cuda_write (GpuNativeStream  *stream,
   code = _gpu_cuda_finish_for_host (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = write_bytes (stream, to, offset, data, size);
+    code = write_behind (stream, to, offset, data, size, &function);
 
-  return _gpu_cuda_end (stream, event, &call, code, error,
-                        to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync",
+  return _gpu_cuda_end (stream, event, &call, code, error, function,
                         "%" G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
                         G_GSIZE_FORMAT " bytes", size, offset, destination->size);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Mappings. Memory that the host can access is mapped in place. Other memory is mapped through a
- * page-locked block: mapping copies the memory to the block, and unmapping copies the block back,
- * both in stream order. A block is reused after its last copy has completed, because allocating a
- * block is slow and may make the driver wait for the device.
+ * Mappings, and other operations through page-locked blocks. Memory that the host can access is
+ * mapped in place. Other memory is mapped through a block: mapping copies the memory to the block,
+ * and unmapping copies the block back, both in stream order. A block is reused after its last copy
+ * has completed, because allocating a block is slow and may make the driver wait for the device.
  */
 #include "config.h"
 
@@ -17,6 +17,16 @@
 /* A fill of pageable memory fills a page-locked block with the pattern and copies the block
  * repeatedly. This is the maximum size of the block in bytes. */
 #define FILL_SIZE (1024 * 1024)
+
+/* The driver copies pageable memory of at most this many bytes during the call that writes it, also
+ * behind pending work. For larger writes, each stream has two buffers of the driver (seen with
+ * driver 580 on an H200). */
+#define DRIVER_SIZE_MAX (64 * 1024)
+
+/* Blocks of writes behind pending work have at least this many bytes, and a power of two. The total
+ * size of all blocks limits these writes. */
+#define WRITE_SIZE_MIN (256 * 1024)
+#define WRITE_TOTAL_MAX (64 * 1024 * 1024)
 
 /* When a new block is needed, idle blocks are freed until their total size is at most this many
  * bytes. */
@@ -177,6 +187,25 @@ take_idle (GpuCudaContext  *context,
 
 /* Caller has entered the context and must not hold its lock, because an allocation may block. */
 static GpuCudaStaging *
+add (GpuCudaContext  *context,
+     gsize            size,
+     GError         **error)
+{
+  GpuCudaStaging *staging = staging_new (context, size, error);
+
+  if (staging == NULL)
+    return NULL;
+
+  staging->used = TRUE;
+  g_mutex_lock (&context->lock);
+  g_ptr_array_add (context->staging, staging);
+  g_mutex_unlock (&context->lock);
+
+  return staging;
+}
+
+/* The same as for add() */
+static GpuCudaStaging *
 take (GpuCudaContext  *context,
       gsize            size,
       GError         **error)
@@ -189,17 +218,8 @@ take (GpuCudaContext  *context,
 
   g_ptr_array_set_free_func (trimmed, (GDestroyNotify) staging_free);
   g_ptr_array_unref (trimmed);
-  staging = staging_new (context, size, error);
 
-  if (staging == NULL)
-    return NULL;
-
-  staging->used = TRUE;
-  g_mutex_lock (&context->lock);
-  g_ptr_array_add (context->staging, staging);
-  g_mutex_unlock (&context->lock);
-
-  return staging;
+  return add (context, size, error);
 }
 
 static void
@@ -573,4 +593,82 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
                         "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                         G_GSIZE_FORMAT " bytes of pageable memory, with a pattern of %"
                         G_GSIZE_FORMAT " bytes", size, offset, destination->size, pattern_size);
+}
+
+/* --- writes behind pending work --------------------------------------------------------------- */
+
+/* Returns the smallest idle block of at least @size bytes, or a new one within the limit, or NULL.
+ * Frees no block, because the driver may wait for the device then. Caller has entered the
+ * context. */
+static GpuCudaStaging *
+take_for_write (GpuCudaContext *context,
+                gsize           size)
+{
+  gsize new_size = WRITE_SIZE_MIN;
+  gsize total = 0;
+  GpuCudaStaging *best = NULL;
+
+  while (new_size < size)
+    new_size *= 2;
+
+  g_mutex_lock (&context->lock);
+
+  if (context->staging == NULL)
+    context->staging = g_ptr_array_new ();
+
+  for (guint i = 0; i < context->staging->len; i++)
+    {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i);
+
+      total += staging->size;
+      if (staging->size >= size && (best == NULL || staging->size < best->size)
+          && is_idle (staging))
+        best = staging;
+    }
+
+  if (best != NULL)
+    best->used = TRUE;
+
+  g_mutex_unlock (&context->lock);
+
+  return best != NULL || total + new_size > WRITE_TOTAL_MAX ? best : add (context, new_size, NULL);
+}
+
+/* Returns whether the driver may block a write until earlier work is complete. Neither queries a
+ * stream that is being captured, nor uses a block for it: a graph would read the block later. */
+static gboolean
+may_block (CUstream      stream,
+           gconstpointer data,
+           gsize         size)
+{
+  return size > DRIVER_SIZE_MAX && size < GPU_TRANSFER_MIN_ASYNC_WRITE
+         && _gpu_cuda_check_capture (stream) == CUDA_SUCCESS
+         && _gpu_cuda.cuStreamQuery (stream) == CUDA_ERROR_NOT_READY
+         && _gpu_cuda_get_pointer_attribute ((guintptr) data, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                             0) == 0;
+}
+
+CUresult
+_gpu_cuda_write_behind (GpuCudaContext  *context,
+                        CUstream         stream,
+                        CUdeviceptr      address,
+                        gconstpointer    data,
+                        gsize            size,
+                        const char     **function)
+{
+  GpuCudaStaging *staging = may_block (stream, data, size) ? take_for_write (context, size) : NULL;
+  CUresult code;
+
+  *function = "cuMemcpyHtoDAsync";
+
+  if (staging == NULL)
+    return _gpu_cuda.cuMemcpyHtoDAsync (address, data, size, stream);
+
+  memcpy (staging->data, data, size);
+  code = record_done (stream, staging,
+                      _gpu_cuda.cuMemcpyHtoDAsync (address, staging->data, size, stream),
+                      function);
+  give (context, staging);
+
+  return code;
 }
