@@ -171,11 +171,20 @@ stage (Copy *copy)
   copy->source = rows.destination;
 }
 
-/* NVIDIA's driver copies large writes to one of two buffers, and waits until the buffer is free. */
 static gboolean
-needs_buffer (const Copy *copy)
+is_empty (const Copy *copy)
 {
-  return copy->width * copy->height * copy->depth > 64 * 1024 && is_ordinary (&copy->source);
+  return copy->width == 0 || copy->height == 0 || copy->depth == 0;
+}
+
+/* NVIDIA's driver copies large writes to one of two buffers, and waits until the buffer is free. A
+ * node of a graph needs no buffer. */
+static gboolean
+needs_buffer (const Copy *copy,
+              Stream     *stream)
+{
+  return stream->capture == 0 && copy->width * copy->height * copy->depth > 64 * 1024
+         && is_ordinary (&copy->source);
 }
 
 static void
@@ -231,6 +240,15 @@ check_overlap (const Copy *copy)
   return CUDA_SUCCESS;
 }
 
+/* Frees an operation that is not submitted. Completes its point, which is already in the list of
+ * uses of the memory. */
+static void
+discard (Op *op)
+{
+  point_finish (op->point);
+  op_free (op);
+}
+
 static CUresult
 wait_for (Stream *stream,
           Point  *point)
@@ -241,6 +259,29 @@ wait_for (Stream *stream,
   return context->error;
 }
 
+/* Creates the operation, which owns @result, unless a check fails. */
+static CUresult
+copy_prepare (const Copy *template,
+              Stream     *stream,
+              Copy      **result,
+              Op        **op)
+{
+  Copy *copy = *result = g_memdup2 (template, sizeof *template);
+  CUresult code;
+
+  *op = op_new (copy_run, copy, copy_free);
+  code = check_side (copy, &copy->destination, *op, stream, TRUE);
+  if (code == CUDA_SUCCESS)
+    code = check_side (copy, &copy->source, *op, stream, FALSE);
+  if (code == CUDA_SUCCESS)
+    code = check_overlap (copy);
+  if (code == CUDA_SUCCESS)
+    code = check_arrays (copy);
+  if (code != CUDA_SUCCESS)
+    discard (g_steal_pointer (op));
+  return code;
+}
+
 static CUresult
 copy_submit_to (Stream     *stream,
                 const Copy *template,
@@ -248,40 +289,39 @@ copy_submit_to (Stream     *stream,
 {
   Copy *copy;
   Point *point;
-  CUresult code;
+  CUresult code = CUDA_SUCCESS;
   Op *op;
 
-  if (template->width == 0 || template->height == 0 || template->depth == 0)
+  if (is_empty (template))
     return CUDA_SUCCESS;
-  if (needs_buffer (template))
-    point_wait (stream->written[0]);
-  copy = g_memdup2 (template, sizeof *template);
-  op = op_new (copy_run, copy, copy_free);
-  code = check_side (copy, &copy->destination, op, stream, TRUE);
-  if (code == CUDA_SUCCESS)
-    code = check_side (copy, &copy->source, op, stream, FALSE);
-  if (code == CUDA_SUCCESS)
-    code = check_overlap (copy);
-  if (code == CUDA_SUCCESS)
-    code = check_arrays (copy);
-  if (code != CUDA_SUCCESS)
-    {
-      /* Complete the point of this operation: the operation is never submitted, but the point is
-       * already in the list of uses of the memory. */
-      point_finish (op->point);
-      op_free (op);
-      return code;
-    }
+  TRY (copy_prepare (template, stream, &copy, &op));
   waits |= is_ordinary (&copy->destination);
   if (is_ordinary (&copy->source))
     stage (copy);
   point = stream_submit (stream, op);
-  if (needs_buffer (template))
+  if (needs_buffer (template, stream))
     keep_buffer (stream, point);
   if (waits)
     code = wait_for (stream, point);
   point_unref (point);
   return code;
+}
+
+/* Waits until one of the two buffers of the stream is free, once the copy has passed the checks.
+ * The wait releases the lock, so the caller must resolve the stream again. */
+static CUresult
+wait_for_buffer (const Copy *template,
+                 Stream     *stream)
+{
+  Copy *copy;
+  Op *op;
+
+  if (point_over (stream->written[0]) || is_empty (template) || !needs_buffer (template, stream))
+    return CUDA_SUCCESS;
+  TRY (copy_prepare (template, stream, &copy, &op));
+  discard (op);
+  point_wait (stream->written[0]);
+  return CUDA_SUCCESS;
 }
 
 static CUresult
@@ -291,6 +331,8 @@ copy_submit (const Copy *template,
 {
   Stream *stream;
 
+  TRY (stream_resolve (handle, &stream));
+  TRY (wait_for_buffer (template, stream));
   TRY (stream_resolve (handle, &stream));
   return copy_submit_to (stream, template, waits);
 }
@@ -563,8 +605,7 @@ fill_submit (guint64  address,
                        "the destination");
   if (code != CUDA_SUCCESS)
     {
-      point_finish (op->point);
-      op_free (op);
+      discard (op);
       return code;
     }
   point_unref (stream_submit (stream, op));

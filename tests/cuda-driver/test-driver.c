@@ -402,6 +402,43 @@ test_captures (void)
   end ();
 }
 
+static void
+wait_for_flag (void *data)
+{
+  while (!g_atomic_int_get ((gint *) data))
+    g_usleep (100);
+}
+
+/* A large write waits for one of two buffers, unless it is captured. */
+static void
+test_captured_write (void)
+{
+  const gsize size = 128 * 1024;
+  g_autofree guint8 *bytes = g_malloc0 (size);
+  CUdeviceptr memory;
+  CUstream stream;
+  CUgraph graph;
+  gint flag = 0;
+
+  begin ();
+  OK (cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuMemAlloc, &memory, size);
+  OK (cuLaunchHostFunc, stream, wait_for_flag, &flag);
+  for (guint i = 0; i < 2; i++)
+    OK (cuMemcpyHtoDAsync, memory, bytes, size, stream);
+  OK (cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  for (guint i = 0; i < 3; i++)
+    OK (cuMemcpyHtoDAsync, memory, bytes, size, stream);
+  OK (cuStreamEndCapture, stream, &graph);
+  OK (cuGraphDestroy, graph);
+  g_atomic_int_set (&flag, 1);
+  OK (cuMemcpyHtoDAsync, memory, bytes, size, stream);
+  OK (cuStreamSynchronize, stream);
+  OK (cuMemFree, memory);
+  OK (cuStreamDestroy, stream);
+  end ();
+}
+
 /* Two graphs allocate memory: one frees it, the other is never launched. */
 static void
 test_memory_of_graphs (void)
@@ -646,6 +683,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-driver/legacy-stream", test_legacy_stream);
   g_test_add_func ("/cuda-driver/events", test_events);
   g_test_add_func ("/cuda-driver/captures", test_captures);
+  g_test_add_func ("/cuda-driver/captured-write", test_captured_write);
   g_test_add_func ("/cuda-driver/memory-of-graphs", test_memory_of_graphs);
   g_test_add_func ("/cuda-driver/regions", test_regions);
   g_test_add_func ("/cuda-driver/peers", test_peers);
