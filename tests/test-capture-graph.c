@@ -77,6 +77,14 @@ check_content (GpuBuffer *buffer, guint8 value)
     g_assert_cmpuint (data[i], ==, value);
 }
 
+static void
+wait_by_driver (GpuStream *stream)
+{
+  CUresult (*synchronize) (CUstream stream) = gpumem_cuda_driver_symbol ("cuStreamSynchronize");
+
+  g_assert_cmpuint (synchronize (test_get_cuda_stream (stream)), ==, 0);
+}
+
 /* --- waits for work outside of the graph ------------------------------------------------------ */
 
 /* Work of another stream is pending when the capture begins. Captured work with the same memory,
@@ -128,24 +136,20 @@ pending_outside (TestFixture *fixture)
 static void
 completed_outside (TestFixture *fixture)
 {
-  CUresult (*synchronize) (CUstream stream);
   g_autoptr (GpuStream) captured = NULL;
   g_autoptr (GpuStream) other = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
-  g_autoptr (GpuEvent) event = NULL;
   CUstream handle;
 
   if (!test_can_capture (fixture))
     return;
 
-  synchronize = gpumem_cuda_driver_symbol ("cuStreamSynchronize");
   captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
   other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
   buffer = test_buffer_filled (fixture, SIZE, 7);
   test_synchronize (fixture->stream);
   fill (other, buffer, 8);
-  event = test_record (other);
-  g_assert_cmpuint (synchronize (test_get_cuda_stream (other)), ==, 0);
+  wait_by_driver (other);
   handle = begin (captured);
   fill (captured, buffer, 9);
   g_assert_true (test_is_capturing (handle));
@@ -247,6 +251,48 @@ joins_with_pending (TestFixture *fixture)
   check_content (source, 8);
   check_content (buffer, 7);
   test_hold_free (hold);
+}
+
+/* A stream joins a capture with an operation that also follows work outside of it. The program has
+ * waited for that work with a function of the driver. */
+static void
+joins_with_completed (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) captured = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuStream) joining = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) outside = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  joining = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  /* The captured work is that of the destination, or that of the source. */
+  for (guint i = 0; i < 2; i++)
+    {
+      g_clear_object (&buffer);
+      g_clear_object (&outside);
+      buffer = test_buffer_filled (fixture, SIZE, 7);
+      outside = test_buffer_filled (fixture, SIZE, 7);
+      test_synchronize (fixture->stream);
+      fill (other, outside, 8);
+      wait_by_driver (other);
+      handle = begin (captured);
+      fill (captured, buffer, 9);
+      test_assert_ok (gpu_stream_copy (joining, GPU_MEMORY (i == 0 ? buffer : outside), 0,
+                                       GPU_MEMORY (i == 0 ? outside : buffer), 0, SIZE, &error),
+                      error);
+      g_assert_true (test_is_capturing (test_get_cuda_stream (joining)));
+      join (captured, joining);
+      end (handle);
+      check_content (buffer, 7);
+      check_content (outside, 8);
+    }
 }
 
 /* --- memory that the graph allocates ---------------------------------------------------------- */
@@ -505,6 +551,7 @@ main (int argc, char **argv)
   test_add ("completed-outside", completed_outside);
   test_add ("two-captures", two_captures);
   test_add ("joins-with-pending", joins_with_pending);
+  test_add ("joins-with-completed", joins_with_completed);
   test_add ("freed-within", freed_within);
   test_add ("freed-later", freed_later);
   test_add ("pending-in-pool", pending_in_pool);

@@ -26,8 +26,11 @@ typedef struct
   GpuStorage         **roots;       /* unique, sorted by address, locked */
   guint                n_roots;
   GArray              *waits;       /* of GpuFenceWait; NULL if empty */
-  guint64              capture;     /* the number of the capture that the stream takes part in, or
-                                     * 0; set before the first wait */
+  guint64              capture;     /* the number of the capture that the stream takes part in or
+                                     * joins, or 0; set before the first wait */
+  gboolean             is_searching; /* find `capture`, and collect no waits */
+  gboolean             has_others;  /* other streams have pending work that the submission must
+                                     * follow; only set while is_searching is */
   guint64              captured;    /* the handle of a stream: one of the waits is for captured
                                      * work of it. 0 for none */
   gboolean             is_exclusive; /* some of the memory is exclusive */
@@ -62,9 +65,9 @@ gboolean _gpu_submitter_collect_locked (GpuSubmitter  *s,
 gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
                                         GError       **error);
 /* A graph waits for no work outside of it, and the driver does not merge two captures: such a wait
- * would invalidate the capture. If the submission is captured, removes the waits for completed
- * work, and fails with GPU_ERROR_NOT_SUPPORTED if others remain. Caller holds the timeline's
- * lock. */
+ * would invalidate the capture. If the submission is captured or joins a capture, removes the waits
+ * for completed work, and fails with GPU_ERROR_NOT_SUPPORTED if others remain. Caller holds the
+ * timeline's lock. */
 gboolean _gpu_submitter_isolate_locked (GpuSubmitter  *s,
                                         GError       **error);
 /* Makes the stream wait for the collected fences. If a user event has failed, the driver may run

@@ -133,14 +133,26 @@ add_wait_locked (GpuSubmitter *s,
     add_unordered_locked (s, timeline, fence, user_events);
 }
 
-/* Captured work cannot wait for a fence, so query the stream instead. */
+/* Captured work cannot wait for a fence, and a new fence is pending for a moment even behind
+ * completed work. So if the point has no fence, queries the stream instead. Returns FALSE with an
+ * error if the work has failed, or if the driver must not be asked. */
 static gboolean
-is_idle_outside_locked (GpuTimeline *timeline)
+query_outside_locked (const GpuPoint  *point,
+                      gboolean        *is_complete,
+                      GError         **error)
 {
-  return timeline->stream != NULL && !timeline->is_ended
-         && !_gpu_timeline_is_capturing_locked (timeline)
-         && timeline->context->backend->stream->query (timeline->stream, NULL)
-            == GPU_EVENT_STATUS_COMPLETE;
+  GpuTimeline *timeline = point->timeline;
+  GpuEventStatus status;
+
+  if (timeline->stream == NULL || timeline->is_ended
+      || _gpu_timeline_has_fence_locked (timeline, point->seq)
+      || _gpu_timeline_is_capturing_locked (timeline))
+    return TRUE;
+
+  status = timeline->context->backend->stream->query (timeline->stream, error);
+  *is_complete = status == GPU_EVENT_STATUS_COMPLETE;
+
+  return status != GPU_EVENT_STATUS_FAILED;
 }
 
 static gboolean
@@ -150,10 +162,13 @@ add_fence_locked (GpuSubmitter    *s,
 {
   GpuTimeline *timeline = point->timeline;
   g_autoptr (GpuFence) fence = NULL;
+  gboolean is_complete = timeline->completed >= point->seq;
   guint64 capture;
 
-  if (timeline->completed >= point->seq
-      || (s->capture != 0 && is_idle_outside_locked (timeline)))
+  if (!is_complete && s->capture != 0 && !query_outside_locked (point, &is_complete, error))
+    return FALSE;
+
+  if (is_complete)
     return TRUE;
 
   fence = _gpu_timeline_get_stream_fence_locked (timeline, point->seq, &capture, &s->captured,
@@ -161,6 +176,10 @@ add_fence_locked (GpuSubmitter    *s,
 
   if (fence == NULL)
     return FALSE;
+
+  /* The capture may have begun after the search. */
+  if (s->capture == 0)
+    s->capture = capture;
 
   add_wait_locked (s, timeline, fence, capture,
                    point == s->submission->after && !s->submission->ignores_failure);
@@ -232,9 +251,6 @@ add_fence (GpuSubmitter    *s,
   gboolean success;
   GError *failure = NULL;
 
-  if (s->waits == NULL)
-    s->capture = _gpu_timeline_get_capture (s->timeline);
-
   has_failure_lock = _gpu_timeline_lock_against_failure (point->timeline);
   success = add_fence_locked (s, point, &failure);
   _gpu_timeline_unlock_against_failure (point->timeline, has_failure_lock);
@@ -250,6 +266,20 @@ add_fence (GpuSubmitter    *s,
   return FALSE;
 }
 
+/* Finds the capture that the submission takes part in, or joins because it follows @point. */
+static void
+search_capture (GpuSubmitter   *s,
+                const GpuPoint *point)
+{
+  if (!s->has_others)
+    s->capture = _gpu_timeline_get_capture (s->timeline);
+
+  s->has_others = TRUE;
+
+  if (s->capture == 0)
+    s->capture = _gpu_timeline_get_capture_of (point->timeline, point->seq);
+}
+
 /* A use on the same stream needs no wait, only a barrier if the stream is out of order. */
 static inline gboolean
 add_wait (GpuSubmitter    *s,
@@ -262,7 +292,15 @@ add_wait (GpuSubmitter    *s,
       return TRUE;
     }
 
-  return !_gpu_point_is_pending (point) || add_fence (s, point, error);
+  if (!_gpu_point_is_pending (point))
+    return TRUE;
+
+  if (!s->is_searching)
+    return add_fence (s, point, error);
+
+  search_capture (s, point);
+
+  return TRUE;
 }
 
 static void
@@ -341,9 +379,9 @@ add_asked (GpuSubmitter    *s,
   return FALSE;
 }
 
-gboolean
-_gpu_submitter_collect_locked (GpuSubmitter  *s,
-                               GError       **error)
+static gboolean
+add_all_waits_locked (GpuSubmitter  *s,
+                      GError       **error)
 {
   const GpuSubmission *submission = s->submission;
 
@@ -353,7 +391,30 @@ _gpu_submitter_collect_locked (GpuSubmitter  *s,
         return FALSE;
     }
 
-  return submission->after == NULL || add_asked (s, submission->after, error);
+  return TRUE;
+}
+
+/* If streams may be captured, first finds the capture: it decides how the other work is
+ * collected. */
+gboolean
+_gpu_submitter_collect_locked (GpuSubmitter  *s,
+                               GError       **error)
+{
+  const GpuPoint *after = s->submission->after;
+
+  s->is_searching = g_atomic_int_get (&_gpu_may_capture);
+
+  if (s->is_searching)
+    {
+      add_all_waits_locked (s, NULL);
+
+      if (after != NULL)
+        add_wait (s, after, NULL);
+    }
+
+  s->is_searching = FALSE;
+
+  return add_all_waits_locked (s, error) && (after == NULL || add_asked (s, after, error));
 }
 
 /* Propagates the error of the failed user event, which is the cause. If no user event failed,
@@ -475,43 +536,40 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
   return TRUE;
 }
 
-/* The number of the capture that the submission takes part in or joins, or 0 */
-static guint64
-get_capture (GpuSubmitter *s)
+static gboolean
+fail_outside_locked (GpuSubmitter  *s,
+                     GError       **error)
 {
-  guint64 capture = s->capture;
+  GpuTimeline *timeline = s->timeline;
 
-  for (guint i = 0; i < s->waits->len && capture == 0; i++)
-    capture = get_wait (s, i)->capture;
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "a graph into which stream 0x%" G_GINT64_MODIFIER "x is being captured cannot wait "
+               "for pending work that does not belong to the graph; wait for that work before the "
+               "capture",
+               s->captured != 0 ? s->captured
+               : timeline->context->backend->stream->get_handle (timeline->stream));
 
-  return capture;
+  return FALSE;
 }
 
 gboolean
 _gpu_submitter_isolate_locked (GpuSubmitter  *s,
                                GError       **error)
 {
-  GpuTimeline *timeline = s->timeline;
-  const GpuEventOps *ops = timeline->context->backend->event;
-  guint64 capture = s->waits != NULL ? get_capture (s) : 0;
+  const GpuEventOps *ops = s->timeline->context->backend->event;
 
-  for (guint i = capture != 0 ? s->waits->len : 0; i > 0; i--)
+  if (s->capture == 0)
+    return TRUE;
+
+  for (guint i = s->waits != NULL ? s->waits->len : 0; i > 0; i--)
     {
       const GpuFenceWait *wait = get_wait (s, i - 1);
 
-      if (wait->capture == capture)
+      if (wait->capture == s->capture)
         continue;
 
       if (wait->capture != 0 || ops->query (wait->fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
-        {
-          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "a graph into which stream 0x%" G_GINT64_MODIFIER "x is being captured "
-                       "cannot wait for pending work that does not belong to the graph; wait for "
-                       "that work before the capture",
-                       s->captured != 0 ? s->captured
-                       : timeline->context->backend->stream->get_handle (timeline->stream));
-          return FALSE;
-        }
+        return fail_outside_locked (s, error);
 
       g_array_remove_index_fast (s->waits, i - 1);
     }

@@ -500,6 +500,9 @@ void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
 void            _gpu_timeline_add_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuNativeEvent    *event);
+/* Returns whether a pending fence covers the point. */
+gboolean        _gpu_timeline_has_fence_locked (GpuTimeline      *timeline,
+                                               guint64            seq);
 /* Sets _gpu_may_capture. Called when the program gets the handle of a stream or an event, and
  * before the library uses a handle of the program. */
 void            _gpu_timeline_allow_captures  (void);
@@ -509,6 +512,10 @@ void            _gpu_timeline_allow_captures  (void);
 guint64         _gpu_timeline_get_capture_locked (GpuTimeline    *timeline);
 /* Like _gpu_timeline_get_capture_locked(). Does not take the lock if no stream can be captured. */
 guint64         _gpu_timeline_get_capture     (GpuTimeline       *timeline);
+/* Returns the number of the capture that a stream joins if it waits for the point, 0 for none.
+ * Caller does not hold the lock. */
+guint64         _gpu_timeline_get_capture_of  (GpuTimeline       *timeline,
+                                               guint64            seq);
 /* Returns whether the stream is being captured into a graph. */
 gboolean        _gpu_timeline_is_capturing_locked (GpuTimeline   *timeline);
 /* Sets GPU_ERROR_NOT_SUPPORTED for an operation that cannot be a part of the graph that the stream

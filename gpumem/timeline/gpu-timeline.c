@@ -397,6 +397,13 @@ find_fence_locked (GpuTimeline *timeline,
   return found;
 }
 
+gboolean
+_gpu_timeline_has_fence_locked (GpuTimeline *timeline,
+                                guint64      seq)
+{
+  return find_fence_locked (timeline, seq) != NULL;
+}
+
 static GpuFence *
 record_fence_locked (GpuTimeline  *timeline,
                      GError      **error)
@@ -455,8 +462,8 @@ _gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
                                        guint64      *captured,
                                        GError      **error)
 {
-  *capture = find_fence_locked (timeline, seq) == NULL
-             ? _gpu_timeline_get_capture_locked (timeline) : 0;
+  *capture = _gpu_timeline_has_fence_locked (timeline, seq)
+             ? 0 : _gpu_timeline_get_capture_locked (timeline);
 
   if (*capture == 0)
     return _gpu_timeline_get_fence_locked (timeline, seq, error);
@@ -502,6 +509,20 @@ _gpu_timeline_get_capture (GpuTimeline *timeline)
   return capture;
 }
 
+guint64
+_gpu_timeline_get_capture_of (GpuTimeline *timeline,
+                              guint64      seq)
+{
+  guint64 capture = 0;
+
+  _gpu_timeline_lock (timeline);
+  if (!_gpu_timeline_has_fence_locked (timeline, seq))
+    capture = _gpu_timeline_get_capture_locked (timeline);
+  _gpu_timeline_unlock (timeline);
+
+  return capture;
+}
+
 gboolean
 _gpu_timeline_is_capturing_locked (GpuTimeline *timeline)
 {
@@ -539,7 +560,7 @@ _gpu_timeline_check_captured (GpuTimeline  *timeline,
 
   locker = g_mutex_locker_new (&timeline->lock);
 
-  return timeline->completed >= seq || find_fence_locked (timeline, seq) != NULL
+  return timeline->completed >= seq || _gpu_timeline_has_fence_locked (timeline, seq)
          || _gpu_timeline_check_fence_locked (timeline, error);
 }
 
