@@ -3,6 +3,9 @@
  * the process. Calls in lost contexts fail with an error, and other contexts keep working. */
 #include "config.h"
 
+#ifdef HAVE_CUDA
+#include "test-capture-util.h"
+#endif
 #include "test-util.h"
 
 #define SIZE 4096
@@ -327,6 +330,57 @@ lost_waiting_contexts_survive (TestFixture *fixture)
     spares (fixture, (i & 1) != 0, (i & 2) != 0);
 }
 
+#ifdef HAVE_CUDA
+
+/* A captured stream is asked to wait for lost work. The work counts as complete for the graph, but
+ * the wait fails with its error, and the capture stays intact. */
+static void
+spares_capture (TestFixture *fixture, gboolean with_fence)
+{
+  const guint8 value = 7;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  CUstream handle;
+  Victim victim = { 0 };
+
+  victim_init (&victim, fixture->device);
+  context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  event = lose_behind_copy (&victim, buffer, with_fence);
+
+  handle = test_get_cuda_stream (stream);
+  test_capture_begin (handle, CU_STREAM_CAPTURE_MODE_RELAXED);
+  g_assert_false (gpu_stream_wait_event (stream, event, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_stream_wait_event");
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                  error);
+  g_assert_true (test_is_capturing (handle));
+  test_graph_destroy (test_capture_end (handle));
+  g_assert_true (gpu_context_is_lost (victim.context));
+  g_assert_false (gpu_context_is_lost (context));
+  g_clear_object (&event);
+  victim_clear (&victim);
+}
+
+static void
+lost_captures_survive (TestFixture *fixture)
+{
+  if (!loses_one_only (fixture) || !test_can_capture (fixture))
+    return;
+
+  spares_capture (fixture, FALSE);
+  spares_capture (fixture, TRUE);
+}
+
+#endif
+
 /* A copy from or to memory of a lost context fails, but the context of its stream is not lost. */
 static void
 lost_copying_contexts_survive (TestFixture *fixture)
@@ -369,6 +423,9 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("trap", lost_trap);
   test_add ("waiting-contexts-survive", lost_waiting_contexts_survive);
+#ifdef HAVE_CUDA
+  test_add ("captures-survive", lost_captures_survive);
+#endif
   test_add ("copying-contexts-survive", lost_copying_contexts_survive);
 
   return test_run ();

@@ -66,8 +66,8 @@ gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
                                         GError       **error);
 /* A graph waits for no work outside of it, and the driver does not merge two captures: such a wait
  * would invalidate the capture. If the submission is captured or joins a capture, removes the waits
- * for completed work, and fails with GPU_ERROR_NOT_SUPPORTED if others remain. Caller holds the
- * timeline's lock. */
+ * for completed and failed work, and fails with GPU_ERROR_NOT_SUPPORTED if others remain, or with
+ * their error if `submission->after` failed. Caller holds the timeline's lock. */
 gboolean _gpu_submitter_isolate_locked (GpuSubmitter  *s,
                                         GError       **error);
 /* Makes the stream wait for the collected fences. If a user event has failed, the driver may run

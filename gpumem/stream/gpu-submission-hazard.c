@@ -564,12 +564,17 @@ _gpu_submitter_isolate_locked (GpuSubmitter  *s,
   for (guint i = s->waits != NULL ? s->waits->len : 0; i > 0; i--)
     {
       const GpuFenceWait *wait = get_wait (s, i - 1);
+      g_autoptr (GError) failure = NULL;
 
       if (wait->capture == s->capture)
         continue;
 
-      if (wait->capture != 0 || ops->query (wait->fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
+      if (wait->capture != 0
+          || ops->query (wait->fence->event, &failure) == GPU_EVENT_STATUS_PENDING)
         return fail_outside_locked (s, error);
+
+      if (failure != NULL && !drop_wait (s, wait, g_steal_pointer (&failure), error))
+        return FALSE;
 
       g_array_remove_index_fast (s->waits, i - 1);
     }
