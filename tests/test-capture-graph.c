@@ -295,6 +295,50 @@ joins_with_completed (TestFixture *fixture)
     }
 }
 
+/* Work of a stream is pending when the stream joins a capture. That work does not belong to the
+ * graph, so captured work that would follow it is refused while it is pending. */
+static void
+joins_behind_pending (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) captured = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) unused = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+  TestHold *hold;
+
+  if (!test_can_capture (fixture) || !test_can_hold (fixture))
+    return;
+
+  captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer_filled (fixture, SIZE, 7);
+  unused = test_buffer_filled (fixture, SIZE, 7);
+  test_synchronize (fixture->stream);
+  hold = test_hold (other);
+  fill (other, buffer, 8);
+  event = test_record (other);
+
+  handle = begin (captured);
+  join (other, captured);
+  check_fill_refused (captured, buffer);
+  check_wait_refused (captured, event);
+  g_assert_true (test_is_capturing (handle));
+  fill (other, unused, 9);
+  fill (captured, unused, 9);
+  test_hold_release (hold);
+  /* The host can wait for that work. */
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  fill (captured, buffer, 9);
+  end (handle);
+
+  check_content (buffer, 8);
+  check_content (unused, 7);
+  test_hold_free (hold);
+}
+
 /* --- memory that the graph allocates ---------------------------------------------------------- */
 
 /* 0 unless the driver is the stand-in */
@@ -552,6 +596,7 @@ main (int argc, char **argv)
   test_add ("two-captures", two_captures);
   test_add ("joins-with-pending", joins_with_pending);
   test_add ("joins-with-completed", joins_with_completed);
+  test_add ("joins-behind-pending", joins_behind_pending);
   test_add ("freed-within", freed_within);
   test_add ("freed-later", freed_later);
   test_add ("pending-in-pool", pending_in_pool);

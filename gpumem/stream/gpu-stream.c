@@ -56,9 +56,11 @@
  *
  * A graph cannot wait for work outside of it. So captured operations, and gpu_stream_wait_event(),
  * fail with %GPU_ERROR_NOT_SUPPORTED if they would follow pending work of another stream that does
- * not take part in the capture, or that did not when the work was submitted. The capture stays
- * intact. Wait for such work on the host before the capture begins: gpu_stream_wait_event() does
- * not suffice.
+ * not take part in the capture. The capture stays intact. The same is true of work that a stream
+ * submitted before one of its methods made it join the capture. Wait for such work on the host
+ * before the capture begins: gpu_stream_wait_event() does not suffice. If the driver's functions
+ * begin the capture or make the stream join, earlier work of the stream may instead count as
+ * captured: the operations succeed, but the graph does not wait for that work.
  *
  * If gpu_buffer_new_on_stream() is called during a capture, the graph allocates the memory, which
  * exists only after a launch of the graph. The graph frees the memory if the last reference is

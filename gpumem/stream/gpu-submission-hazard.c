@@ -595,8 +595,8 @@ is_refused (const GError *failure)
   return g_error_matches (failure, GPU_ERROR, GPU_ERROR_FAILED);
 }
 
-/* Records a fence before the stream waits for a user event. Without this fence, waiters for earlier
- * work would also wait for the user event. */
+/* Records a fence before the stream waits for a user event or joins a capture. Without this fence,
+ * waiters for earlier work would also wait for the user event, or join the capture. */
 static gboolean
 fence_off_locked (GpuTimeline  *timeline,
                   GError      **error)
@@ -667,6 +667,19 @@ inherit_user_events_locked (GpuSubmitter *s,
     }
 }
 
+/* Returns whether the stream joins a capture and may have pending work. Without a fence, that work
+ * would count as captured. */
+static gboolean
+joins_behind_work_locked (const GpuSubmitter *s)
+{
+  GpuTimeline *timeline = s->timeline;
+
+  return s->captured != 0 && timeline->completed != timeline->submitted
+         && !_gpu_timeline_is_capturing_locked (timeline)
+         && timeline->context->backend->stream->query (timeline->stream, NULL)
+            != GPU_EVENT_STATUS_COMPLETE;
+}
+
 static gboolean
 wait_locked (GpuSubmitter           *s,
              GpuNativeEvent *const  *events,
@@ -679,7 +692,7 @@ wait_locked (GpuSubmitter           *s,
   GpuNativeEvent *event = NULL;
   gboolean success;
 
-  if (is_users && !fence_off_locked (timeline, error))
+  if ((is_users || joins_behind_work_locked (s)) && !fence_off_locked (timeline, error))
     return FALSE;
 
   success = enqueue_wait_locked (timeline, events, n_events, may_fail ? &event : NULL, error);
