@@ -339,6 +339,43 @@ joins_behind_pending (TestFixture *fixture)
   test_hold_free (hold);
 }
 
+/* The program wrapped the legacy default stream, and a stream that waits for that stream is
+ * captured. Any query of the legacy default stream would invalidate the capture. */
+static void
+legacy_outside (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) captured = NULL;
+  g_autoptr (GpuStream) legacy = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+  const guint8 value = 9;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  captured = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  legacy = gpu_stream_new_wrapped (fixture->context, GPU_STREAM_HANDLE_LEGACY,
+                                   GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  buffer = test_buffer_filled (fixture, SIZE, 7);
+  test_synchronize (fixture->stream);
+  fill (legacy, buffer, 8);
+  test_assert_ok (gpu_context_push_current (fixture->context, &error), error);
+  wait_by_driver (legacy);
+  gpu_context_pop_current (fixture->context, NULL);
+
+  handle = begin (captured);
+  g_assert_false (gpu_stream_fill (captured, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_fill",
+                         "legacy default stream");
+  g_assert_true (test_is_capturing (handle));
+  end (handle);
+
+  fill (captured, buffer, 9);
+  check_content (buffer, 9);
+}
+
 /* --- memory that the graph allocates ---------------------------------------------------------- */
 
 /* 0 unless the driver is the stand-in */
@@ -597,6 +634,7 @@ main (int argc, char **argv)
   test_add ("joins-with-pending", joins_with_pending);
   test_add ("joins-with-completed", joins_with_completed);
   test_add ("joins-behind-pending", joins_behind_pending);
+  test_add ("legacy-outside", legacy_outside);
   test_add ("freed-within", freed_within);
   test_add ("freed-later", freed_later);
   test_add ("pending-in-pool", pending_in_pool);

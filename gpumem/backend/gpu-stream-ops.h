@@ -50,7 +50,8 @@ typedef struct
   guint64           (*get_handle) (GpuNativeStream         *stream);
   /* any thread; NULL if the driver has no such call. Does not block. Returns whether all work in
    * the stream has completed, including work that the program submitted with driver calls of its
-   * own. */
+   * own. Fails with GPU_ERROR_NOT_SUPPORTED if the query would invalidate the capture of another
+   * stream. */
   GpuEventStatus    (*query)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* stream. Creates an event that completes when all work submitted so far has completed. @flags

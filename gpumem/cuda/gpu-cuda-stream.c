@@ -196,24 +196,47 @@ stream_get_handle (GpuNativeStream *native)
   return (guint64) (guintptr) ((GpuCudaStream *) native)->stream;
 }
 
+/* Any work of the legacy default stream, and a query of it, invalidates captures of streams that
+ * wait for it. Caller has entered the context. */
+static gboolean
+check_legacy (CUstream   handle,
+              GError   **error)
+{
+  if (handle != CU_STREAM_LEGACY || _gpu_cuda_check_capture (handle) == CUDA_SUCCESS)
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "a stream that waits for the legacy default stream is being captured into a "
+                       "graph, so the legacy default stream cannot be queried; end the capture "
+                       "first");
+
+  return FALSE;
+}
+
 static GpuEventStatus
 stream_query (GpuNativeStream  *native,
               GError          **error)
 {
   GpuCudaStream *stream = (GpuCudaStream *) native;
   CUresult code = CUDA_SUCCESS;
+  gboolean is_allowed;
   gboolean entered;
 
   if (!_gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, error))
     return GPU_EVENT_STATUS_FAILED;
 
-  if (stream->last != NULL)
+  is_allowed = check_legacy (stream->stream, error);
+
+  if (is_allowed && stream->last != NULL)
     code = _gpu_cuda.cuEventQuery (stream->last);
 
-  if (code == CUDA_SUCCESS)
+  if (is_allowed && code == CUDA_SUCCESS)
     code = _gpu_cuda.cuStreamQuery (stream->stream);
 
   _gpu_cuda_leave (entered);
+
+  if (!is_allowed)
+    return GPU_EVENT_STATUS_FAILED;
 
   if (code == CUDA_ERROR_NOT_READY)
     return GPU_EVENT_STATUS_PENDING;

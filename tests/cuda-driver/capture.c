@@ -196,6 +196,8 @@ ENTRY (cuStreamIsCapturing, (CUstream handle, CUstreamCaptureStatus *status), (h
   Stream *stream;
 
   TRY (stream_resolve_any (handle, &stream));
+  if (stream->is_legacy && capture_is_blocking ())
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   *status = get_status (stream);
   return CUDA_SUCCESS;
 }
@@ -208,6 +210,9 @@ ENTRY_REVISED (cuStreamGetCaptureInfo_v2,
   Stream *stream;
 
   TRY (stream_resolve_any (handle, &stream));
+  /* Does not invalidate the capture */
+  if (stream->is_legacy && capture_is_blocking ())
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   *status = get_status (stream);
   if (id != NULL)
     *id = stream->capture;

@@ -396,6 +396,17 @@ stream_resolve_own (CUstream   handle,
          ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
+static CUresult
+check_capture (Stream *stream)
+{
+  if (stream->is_legacy && capture_is_blocking ())
+    return misuse (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+                   "a stream that the legacy stream waits for is capturing");
+  return stream->capture != 0
+         ? misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is capturing")
+         : CUDA_SUCCESS;
+}
+
 /* --- entry points ----------------------------------------------------------------------------- */
 
 ENTRY (cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int priority),
@@ -432,6 +443,7 @@ ENTRY (cuStreamSynchronize, (CUstream handle), (handle))
   Context *context;
 
   TRY (stream_resolve_any (handle, &stream));
+  TRY (check_capture (stream));
   context = stream->object.context;
   stream_finish (stream);
   return context->error;
@@ -442,8 +454,7 @@ ENTRY (cuStreamQuery, (CUstream handle), (handle))
   Stream *stream;
 
   TRY (stream_resolve_any (handle, &stream));
-  if (stream->capture != 0)
-    return misuse (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is capturing");
+  TRY (check_capture (stream));
   return point_over (stream->last) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 

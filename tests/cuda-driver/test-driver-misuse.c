@@ -308,6 +308,36 @@ uncaptured_dependency (void)
   driver.cuStreamWaitEvent (first, event, 0);
 }
 
+static CUstream
+capture_blocking (void)
+{
+  CUstream stream;
+
+  OK (cuStreamCreateWithPriority, &stream, CU_STREAM_DEFAULT, 0);
+  OK (cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  return stream;
+}
+
+static void
+legacy_query (void)
+{
+  capture_blocking ();
+  driver.cuStreamQuery (NULL);
+}
+
+static void
+legacy_wait (void)
+{
+  capture_blocking ();
+  driver.cuStreamSynchronize (NULL);
+}
+
+static void
+captured_wait (void)
+{
+  driver.cuStreamSynchronize (capture_blocking ());
+}
+
 static void
 free_in_capture (void)
 {
@@ -338,6 +368,9 @@ static const Misuse misuses[] = {
   { "device-as-host", "is said to be of the host and is device memory", device_as_host },
   { "touch-on-host", "", touch_on_host },
   { "uncaptured-dependency", "would wait for work that is not captured", uncaptured_dependency },
+  { "legacy-query", "cuStreamQuery): a stream that the legacy stream waits for", legacy_query },
+  { "legacy-wait", "cuStreamSynchronize): a stream that the legacy stream waits for", legacy_wait },
+  { "captured-wait", "cuStreamSynchronize): the stream is capturing", captured_wait },
   { "free-in-capture", "the captured graph did not allocate", free_in_capture },
   { "free-out-of-order", "does not wait for the allocation", free_out_of_order },
   { "use-out-of-order", "this stream does not wait for its allocation", use_out_of_order },

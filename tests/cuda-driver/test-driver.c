@@ -402,6 +402,28 @@ test_captures (void)
   end ();
 }
 
+/* While a stream is captured that the legacy stream waits for, the driver does not report whether
+ * the legacy stream is captured. */
+static void
+test_legacy_capture (void)
+{
+  CUstreamCaptureStatus status;
+  CUstream stream;
+  CUgraph graph;
+
+  begin ();
+  OK (cuStreamCreateWithPriority, &stream, CU_STREAM_DEFAULT, 0);
+  OK (cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  FAILS (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamIsCapturing, NULL, &status);
+  FAILS (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamGetCaptureInfo_v2, NULL, &status, NULL, NULL,
+         NULL, NULL);
+  OK (cuStreamEndCapture, stream, &graph);
+  OK (cuStreamIsCapturing, NULL, &status);
+  OK (cuGraphDestroy, graph);
+  OK (cuStreamDestroy, stream);
+  end ();
+}
+
 static void
 wait_for_flag (void *data)
 {
@@ -683,6 +705,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-driver/legacy-stream", test_legacy_stream);
   g_test_add_func ("/cuda-driver/events", test_events);
   g_test_add_func ("/cuda-driver/captures", test_captures);
+  g_test_add_func ("/cuda-driver/legacy-capture", test_legacy_capture);
   g_test_add_func ("/cuda-driver/captured-write", test_captured_write);
   g_test_add_func ("/cuda-driver/memory-of-graphs", test_memory_of_graphs);
   g_test_add_func ("/cuda-driver/regions", test_regions);
