@@ -494,6 +494,43 @@ pending_in_pool (TestFixture *fixture)
     test_pool_each_kind (fixture, check_pool);
 }
 
+/* The stream of a GpuStreamAllocator is captured, so a graph would allocate the memory of a pool
+ * over the allocator. */
+static void
+pool_of_stream (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuAllocator) allocator = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+  guint64 size;
+  CUstream handle;
+
+  if (!test_can_capture (fixture) || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  allocator = GPU_ALLOCATOR (gpu_stream_allocator_new (stream, GPU_MEMORY_FLAGS_NONE, &error));
+  g_assert_no_error (error);
+  pool = gpu_memory_pool_new_for_allocator (allocator, GPU_MEMORY_POOL_SEGMENTS, 0, &error);
+  g_assert_no_error (error);
+  size = gpu_context_get_allocated_size (fixture->context);
+
+  handle = begin (stream);
+  buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, fixture->stream, &error);
+  g_assert_null (buffer);
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_memory_pool_alloc",
+                         "is being captured");
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, size);
+  g_assert_true (test_is_capturing (handle));
+  end (handle);
+
+  buffer = test_pool_take (pool, SIZE, fixture->stream);
+  fill (fixture->stream, buffer, 3);
+  check_content (buffer, 3);
+}
+
 /* --- allocators of the program ---------------------------------------------------------------- */
 
 static CUstreamCaptureMode
@@ -638,6 +675,7 @@ main (int argc, char **argv)
   test_add ("freed-within", freed_within);
   test_add ("freed-later", freed_later);
   test_add ("pending-in-pool", pending_in_pool);
+  test_add ("pool-of-stream", pool_of_stream);
   test_add ("program-allocator", program_allocator);
   test_add ("program-allocator-strict", program_allocator_strict);
 #endif

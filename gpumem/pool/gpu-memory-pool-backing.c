@@ -117,6 +117,26 @@ make_address (GpuPoolCore *core,
   return address;
 }
 
+/* Fails if a graph would allocate the memory, because the memory then exists only after a launch of
+ * the graph. */
+static GpuMemory *
+alloc_outside (GpuPoolCore  *core,
+               gsize         size,
+               GError      **error)
+{
+  g_autoptr (GpuMemory) memory = gpu_allocator_alloc (core->allocator, size, NULL, error);
+
+  if (memory == NULL || memory->storage->root->allocation_capture == 0)
+    return g_steal_pointer (&memory);
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "gpu_memory_pool_alloc: the stream of the allocator is being captured into "
+                       "a graph, which would allocate the memory of the pool; end the capture "
+                       "first");
+
+  return NULL;
+}
+
 /* Allocates memory from the allocator. Waits for pending uses of that memory, because the pool does
  * not track these uses. */
 static GpuMemory *
@@ -124,7 +144,7 @@ alloc_relaxed (GpuPoolCore  *core,
                gsize         size,
                GError      **error)
 {
-  GpuMemory *memory = gpu_allocator_alloc (core->allocator, size, NULL, error);
+  GpuMemory *memory = alloc_outside (core, size, error);
   g_autoptr (GArray) uses = NULL;
 
   if (memory == NULL)

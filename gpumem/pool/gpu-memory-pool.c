@@ -60,7 +60,8 @@
  *
  * If the stream is being captured into a CUDA graph, methods of the pool allocate memory that does
  * not belong to the graph: the program keeps it as long as it launches the graph. They fail with
- * %GPU_ERROR_NOT_SUPPORTED if the pool would reuse memory with pending uses outside of the graph.
+ * %GPU_ERROR_NOT_SUPPORTED if the pool would reuse memory with pending uses outside of the graph,
+ * or if the pool needs memory of a #GpuStreamAllocator whose stream is being captured.
  * Memory that #GpuPoolHooks allocates for a captured stream belongs to the graph.
  *
  * #GpuMemoryPool:kind is the way in which a pool manages its memory. An expandable pool reserves
