@@ -31,9 +31,11 @@ gboolean _gpu_binding_is_complete        (GpuEvent       *event);
 typedef gboolean (*GpuBindingSubmitFunc) (gpointer   data,
                                           GError   **error);
 /* Calls @submit. Sets @event to an event for the work that the calling thread submits to @stream
- * within @submit, or to NULL if this work has completed. The event fails if any of this work fails,
- * even if another thread gets the failure first. If @submit submits nothing to @stream, the event
- * is for all work of the stream. As in all calls that wait, the work cannot be captured or join a
+ * within @submit, or to NULL if this work has completed. For the host, the event fails if any of
+ * this work fails, even if another thread gets the failure first, and also if work fails that
+ * another thread submits to @stream between two submissions of @submit. gpu_stream_wait_event()
+ * sees only a failure of the last submission. If @submit submits nothing to @stream, the event is
+ * for all work of the stream. As in all calls that wait, the work cannot be captured or join a
  * capture. Returns FALSE, without an event, if @submit returns FALSE, if @stream is being captured,
  * or if no event can be recorded. */
 GPU_AVAILABLE_IN_0_1
