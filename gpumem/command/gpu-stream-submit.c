@@ -27,7 +27,7 @@ _gpu_binding_submit (GpuStream             *stream,
   if (!submit (data, error))
     return FALSE;
 
-  /* An idle stream may have work of the program that the library does not know. */
+  /* The program may have submitted work with the driver's handle, so ask the driver. */
   if (wait.work.last == 0)
     return gpu_stream_is_idle (stream, NULL)
            || (*event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, error)) != NULL;
