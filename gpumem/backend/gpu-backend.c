@@ -76,7 +76,7 @@ _gpu_backend_watch_process (void)
 
   if (g_once_init_enter (&once))
     {
-      gpu_error_quark ();               /* for errors in the child, which must take no lock */
+      gpu_error_quark ();               /* for errors in the child: no lock for the quark */
       pthread_atfork (NULL, NULL, on_fork);
       g_once_init_leave (&once, 1);
     }

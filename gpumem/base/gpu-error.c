@@ -33,7 +33,7 @@ gpu_error_quark (void)
 {
   /* G_DEFINE_QUARK() is not used, because several threads may write its static variable at the same
    * time, which is a data race. Without a static variable, an error in a forked process would take
-   * a lock of GLib, which another thread may have held during the fork. */
+   * the lock of GLib's quarks, which another thread may have held during the fork. */
   static gint quark;
   GQuark found = (GQuark) g_atomic_int_get (&quark);
 
