@@ -68,6 +68,7 @@ buffer_for_host_bytes (TestFixture *fixture)
   guint8 *data = g_aligned_alloc (1, SIZE, 4096);
   int n_freed = 0;
   g_autoptr (GBytes) bytes = g_bytes_new_with_free_func (data, SIZE, count, &n_freed);
+  g_autoptr (GBytes) seen = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GBytes) content = NULL;
 
@@ -83,8 +84,9 @@ buffer_for_host_bytes (TestFixture *fixture)
       g_assert_no_error (error);
       g_clear_pointer (&bytes, g_bytes_unref);
       g_assert_cmpint (n_freed, ==, 0);
-      g_assert_true (g_bytes_get_data (gpu_memory_get_host_bytes (GPU_MEMORY (buffer)), NULL) ==
-                     data);
+      seen = gpu_memory_get_host_bytes (GPU_MEMORY (buffer));
+      g_assert_true (g_bytes_get_data (seen, NULL) == data);
+      g_clear_pointer (&seen, g_bytes_unref);
       content = test_content (buffer);
       test_assert_value (g_bytes_get_data (content, NULL), 7, SIZE);
       g_clear_object (&buffer);

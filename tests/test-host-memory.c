@@ -468,6 +468,7 @@ memory_unregisters (TestFixture *fixture)
   g_auto (Stall) stalled = { NULL, NULL };
   g_autofree guint8 *data = g_malloc0 (SIZE);
   g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GBytes) seen = NULL;
   gint done = FALSE;
   GBytes *bytes;
 
@@ -477,7 +478,9 @@ memory_unregisters (TestFixture *fixture)
   memory = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
                                            &error);
   g_assert_no_error (error);
-  g_assert_true (gpu_memory_get_host_bytes (GPU_MEMORY (memory)) == bytes);
+  seen = gpu_memory_get_host_bytes (GPU_MEMORY (memory));
+  g_assert_true (seen == bytes);
+  g_clear_pointer (&seen, g_bytes_unref);
   g_assert_true (gpu_host_memory_get_data (memory) == data);
   g_bytes_unref (bytes);
   stalled = stall (fixture, fixture->stream);

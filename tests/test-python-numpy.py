@@ -4,6 +4,7 @@ in each direction, or without a copy if kernels can access the memory of the arr
 
 import gc
 import sys
+import threading
 import weakref
 
 from python_util import Skip, equal, main, need, need_numpy, np, raises, spin
@@ -118,6 +119,24 @@ def test_in_place_released(fixture):
     equal(buffer.get_host_bytes(), None)
     equal(buffer.props.host_bytes, None)
     spin(lambda: freed == [True])
+
+
+def test_in_place_released_by_threads(fixture):
+    """The bytes that a call returns are valid although other threads release the buffer."""
+    need(fixture, Gpu.Capabilities.HOST_POINTER)
+    content = bytes(range(256)) * 16
+    for _ in range(300):
+        buffer = Gpu.Buffer.new_for_data(fixture.context, bytearray(content))
+        go = threading.Event()
+        threads = [threading.Thread(target=lambda: go.wait() and buffer.release())
+                   for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        go.set()
+        while (data := buffer.get_host_bytes()) is not None:
+            equal(data.get_data(), content)
+        for thread in threads:
+            thread.join()
 
 
 def test_in_place_orders(fixture):

@@ -223,7 +223,7 @@ gpu_host_memory_get_bytes (GpuHostMemory *memory)
 
   g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), NULL);
 
-  bytes = _gpu_memory_ref_host_bytes (self);
+  bytes = gpu_memory_get_host_bytes (self);
 
   if (bytes != NULL)
     return bytes;

@@ -45,8 +45,6 @@ struct _GpuMemory
                                      * see _gpu_memory_ref_spilled() */
 };
 
-/* Returns (transfer full) (nullable) `host_bytes`. */
-GBytes  *_gpu_memory_ref_host_bytes (GpuMemory    *memory);
 /* Sets the storage of @memory, and copies attributes of the storage to @memory. Takes ownership of
  * a reference to @storage. Also makes @memory a user of @storage in place of the caller, see
  * _gpu_storage_use(). If @memory already has this storage, and only the buffer of the storage is

@@ -125,7 +125,7 @@ gpu_memory_get_property (GObject    *object,
       g_value_set_uint64 (value, gpu_memory_get_device_address (memory));
       break;
     case PROP_HOST_BYTES:
-      g_value_take_boxed (value, _gpu_memory_ref_host_bytes (memory));
+      g_value_take_boxed (value, gpu_memory_get_host_bytes (memory));
       break;
     case PROP_RELEASED:
       g_value_set_boolean (value, gpu_memory_is_released (memory));
@@ -726,11 +726,9 @@ gpu_memory_get_device_address (GpuMemory *memory)
  *
  * Gets the host memory that @memory uses in place: the bytes that were passed to
  * gpu_buffer_new_for_host_bytes(), gpu_image_new_for_host_bytes(), gpu_svm_new_for_bytes() or
- * gpu_host_memory_new_registered(). May be called from any thread. The bytes are valid until
- * @memory is released. If another thread may release @memory meanwhile, get #GpuMemory:host-bytes,
- * which returns a reference.
+ * gpu_host_memory_new_registered(). May be called from any thread.
  *
- * Returns: (transfer none) (nullable): the bytes, or %NULL if @memory uses no such bytes or was
+ * Returns: (transfer full) (nullable): the bytes, or %NULL if @memory uses no such bytes or was
  *   released
  *
  * Since: 0.1
@@ -743,14 +741,6 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
   g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
 
   locker = g_mutex_locker_new (&memory->content_lock);
-
-  return memory->host_bytes;
-}
-
-GBytes *
-_gpu_memory_ref_host_bytes (GpuMemory *memory)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&memory->content_lock);
 
   return memory->host_bytes != NULL ? g_bytes_ref (memory->host_bytes) : NULL;
 }
