@@ -130,6 +130,39 @@ buffer_releases_host_bytes (TestFixture *fixture)
   g_assert_cmpint (n_freed, ==, 1);
 }
 
+/* After a release, the bytes of the host live until pending work has completed. */
+static void
+buffer_releases_pending_host_bytes (TestFixture *fixture)
+{
+  const guint8 pattern = 9;
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = NULL;
+  int n_freed = 0;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (TestHold) hold = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_HOST_POINTER) || !test_can_hold (fixture))
+    return;
+
+  data = g_malloc0 (SIZE);
+  bytes = g_bytes_new_with_free_func (data, SIZE, count, &n_freed);
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
+  g_assert_no_error (error);
+  g_clear_pointer (&bytes, g_bytes_unref);
+  hold = test_hold (fixture->stream);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, SIZE, &pattern, 1,
+                                   &error), error);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_null (gpu_memory_get_host_bytes (GPU_MEMORY (buffer)));
+  g_assert_cmpint (g_atomic_int_get (&n_freed), ==, 0);
+  test_hold_release (hold);
+  test_synchronize (fixture->stream);
+  while (g_atomic_int_get (&n_freed) == 0)
+    g_usleep (1000);
+  g_assert_cmpint (g_atomic_int_get (&n_freed), ==, 1);
+}
+
 /* A buffer over host memory that neither host nor kernels write rejects all writes. */
 static void
 buffer_for_constant_bytes (TestFixture *fixture)
@@ -866,6 +899,7 @@ main (int argc, char **argv)
   test_add ("new-from-bytes", buffer_new_from_bytes);
   test_add ("for-host-bytes", buffer_for_host_bytes);
   test_add ("releases-host-bytes", buffer_releases_host_bytes);
+  test_add ("releases-pending-host-bytes", buffer_releases_pending_host_bytes);
   test_add ("for-constant-bytes", buffer_for_constant_bytes);
   test_add ("new-pitched", buffer_new_pitched);
   test_add ("new-wrapped", buffer_new_wrapped);
