@@ -5,9 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <gpumem/gpumem-bindings.h>
+
 #include "test-util.h"
 
 #define SIZE 65536
+/* Enough for a fork while another thread holds the lock of a stream. */
+#define N_FORKS 50
 
 static void
 context_new (TestFixture *fixture)
@@ -340,6 +344,101 @@ context_forked (TestFixture *fixture)
   test_assert_content (buffer, large);
 }
 
+/* Takes the lock of a stream often. */
+typedef struct
+{
+  GpuStream *stream;
+  gint       stop;
+} Queries;
+
+static gpointer
+query_stream (gpointer data)
+{
+  Queries *queries = data;
+
+  while (!g_atomic_int_get (&queries->stop))
+    gpu_stream_is_idle (queries->stream, NULL);
+  return NULL;
+}
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuMemory *memory;
+  GpuArray  *array;
+} Forked;
+
+static gboolean
+fill_one (gpointer data, GError **error)
+{
+  const Forked *forked = data;
+  const guint8 one = 1;
+
+  return gpu_stream_fill (forked->stream, forked->memory, 0, SIZE, &one, 1, error);
+}
+
+/* Calls whose work a graph cannot contain, so that they ask the driver for a capture. Returns the
+ * number of the first failed step, or 0. */
+static int
+call_after_fork (Forked *forked)
+{
+  static const guint8 pattern[5000] = { 1, 2, 3 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (pattern, sizeof pattern);
+  GpuEvent *event;
+  guint8 byte;
+
+  if (_gpu_binding_submit (forked->stream, fill_one, forked, &event, &error) || !is_lost (&error))
+    return 1;
+  if (gpu_buffer_read (GPU_BUFFER (forked->memory), forked->stream, 0, &byte, 1, NULL, &error)
+      || !is_lost (&error))
+    return 2;
+  if (gpu_array_write_bytes (forked->array, forked->stream, GPU_ARRAY_ORDER_C, bytes, NULL,
+                             &error) || !is_lost (&error))
+    return 3;
+  if (gpu_stream_fill (forked->stream, forked->memory, 1, 2 * sizeof pattern, pattern,
+                       sizeof pattern, &error) || !is_lost (&error))
+    return 4;
+  return 0;
+}
+
+/* The child must take no lock of the stream. Another thread of the parent often holds it, also
+ * during some of the forks. */
+static void
+context_forked_while_locked (TestFixture *fixture)
+{
+  const gssize length = 5000;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) array = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, GPU_DTYPE_UINT8,
+                                                         &length, 1, NULL, 0, &error);
+  Forked forked = { fixture->stream, GPU_MEMORY (buffer), array };
+  Queries queries = { fixture->stream, FALSE };
+  GThread *thread;
+
+  g_assert_no_error (error);
+  gpu_stream_get_native_handle (fixture->stream);   /* from now on, the stream may be captured */
+  thread = g_thread_new ("queries", query_stream, &queries);
+  for (guint i = 0; i < N_FORKS; i++)
+    {
+      int status = 0;
+      pid_t child = fork ();
+
+      g_assert_cmpint (child, >=, 0);
+      if (child == 0)
+        {
+          alarm (TEST_DEADLINE);
+          test_end_child (call_after_fork (&forked));
+        }
+      g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+      g_assert_false (WIFSIGNALED (status));
+      g_assert_cmpint (WEXITSTATUS (status), ==, 0);
+    }
+  g_atomic_int_set (&queries.stop, TRUE);
+  g_thread_join (thread);
+  test_synchronize (fixture->stream);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -354,6 +453,7 @@ main (int argc, char **argv)
   test_add ("wrapped", context_wrapped);
   test_add ("for-devices", context_for_devices);
   test_add ("forked", context_forked);
+  test_add ("forked-while-locked", context_forked_while_locked);
   test_add_plain ("pairs", context_pairs);
   test_add_plain ("without-init", context_without_init);
   return test_run ();

@@ -18,7 +18,8 @@ GpuTransfer *_gpu_timeline_stage         (GpuTimeline            *timeline,
                                           gboolean                blocking);
 /* Returns FALSE with GPU_ERROR_NOT_SUPPORTED if the stream is being captured, for operations that a
  * graph cannot contain: the host would wait for the graph, threads of the library take part, or the
- * library frees memory that the graph would read again. */
+ * library frees memory that the graph would read again. Also returns FALSE if the device is lost or
+ * the process was forked: in a forked process, not even the locks are usable. */
 gboolean     _gpu_timeline_check_capture (GpuTimeline            *timeline,
                                           const char             *function,
                                           GError                **error);

@@ -51,14 +51,17 @@ _gpu_timeline_check_capture (GpuTimeline  *timeline,
                              const char   *function,
                              GError      **error)
 {
-  gboolean success;
+  gboolean success = _gpu_native_context_check (timeline->context, error);
 
-  if (_gpu_timeline_get_capture (timeline) == 0)
+  if (success && _gpu_timeline_get_capture (timeline) == 0)
     return TRUE;
 
-  _gpu_timeline_lock (timeline);
-  success = _gpu_timeline_check_fence_locked (timeline, error);
-  _gpu_timeline_unlock (timeline);
+  if (success)
+    {
+      _gpu_timeline_lock (timeline);
+      success = _gpu_timeline_check_fence_locked (timeline, error);
+      _gpu_timeline_unlock (timeline);
+    }
 
   if (!success)
     g_prefix_error (error, "%s: ", function);

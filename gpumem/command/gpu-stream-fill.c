@@ -125,8 +125,8 @@ compose_fill (GpuTimeline  *timeline,
    * captured nor join a capture. */
   _gpu_host_wait_begin (&wait, timeline);
 
-  if (!check_unmapped (function, fill->destination, fill->offset, fill->size, error)
-      || !_gpu_timeline_check_capture (timeline, function, error))
+  if (!_gpu_timeline_check_capture (timeline, function, error)
+      || !check_unmapped (function, fill->destination, fill->offset, fill->size, error))
     return FALSE;
 
   seed = _gpu_bytes_new (done, function, &data, error);

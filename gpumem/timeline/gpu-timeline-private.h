@@ -510,7 +510,9 @@ void            _gpu_timeline_allow_captures  (void);
  * driver: a stream whose handle the program has never had joins a capture when it waits for an
  * event of a capturing stream. */
 guint64         _gpu_timeline_get_capture_locked (GpuTimeline    *timeline);
-/* Like _gpu_timeline_get_capture_locked(). Does not take the lock if no stream can be captured. */
+/* Like _gpu_timeline_get_capture_locked(). Does not take the lock if no stream can be captured.
+ * Callers must fail first in a forked process: a thread of the parent may have held the lock during
+ * the fork. */
 guint64         _gpu_timeline_get_capture     (GpuTimeline       *timeline);
 /* Returns the number of the capture that a stream joins if it waits for the point, 0 for none.
  * Caller does not hold the lock. */
