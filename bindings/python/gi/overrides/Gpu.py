@@ -18,11 +18,11 @@ stream=None selects the default stream of the context.
 
 Ctrl-C interrupts functions that wait for pending work. That work still completes. Until then, a
 read may still write to its target, and a write may still read its data: do not change or use them.
-Copies of less than 256 MiB that have no pending work to wait for, the copy of Buffer.spill(),
-Buffer.unspill() and, on CUDA, shorter reads into memory that is not page-locked are not
-interrupted: Ctrl-C takes effect at their end. The same holds for functions of Gio that use a
-Gpu.InputStream or a Gpu.OutputStream, for example Gio.DataInputStream.read_line(). Methods of the
-two classes themselves can be interrupted.
+Buffer.spill(), Buffer.unspill(), copies of less than 256 MiB that have no pending work to wait for
+and, on CUDA, reads of less than 256 MiB into pageable memory are not interrupted: Ctrl-C takes
+effect at their end. The same holds for functions of Gio that use a Gpu.InputStream or a
+Gpu.OutputStream, for example Gio.DataInputStream.read_line(). Methods of the two classes themselves
+can be interrupted.
 """
 
 import contextlib
@@ -40,10 +40,10 @@ from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
-                      export_in_place, hold, is_int, loaded_numpy, may_block, new_bytes, poll,
-                      refuse_array, refuse_svm, run_behind, run_copy, run_interruptible,
-                      submit_and_await, submit_and_wait, takes_signals, to_glib_bytes, to_pattern,
-                      to_sized_dtype, wait, wait_for, wait_timeout)
+                      export_in_place, hold, is_int, loaded_numpy, new_bytes, poll, refuse_array,
+                      refuse_svm, run_behind, run_copy, run_interruptible, submit_and_await,
+                      submit_and_wait, takes_signals, to_glib_bytes, to_pattern, to_sized_dtype,
+                      wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
@@ -672,21 +672,6 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         data = to_glib_bytes(bytes, copy=False)
         return Gpu.Buffer.write_bytes_async(self, stream, offset, data, cancellable,
                                             progress_callback, items, callback, *user_data)
-
-    def spill(self, stream=None) -> bool:
-        """Moves the contents to pageable memory of the host, and frees the device memory or returns
-        it to its pool. Until unspill(), the methods that read and wait return the contents from the
-        host, and all other uses raise Gpu.BusyError. Waits for the work that has written the buffer
-        and, if it is not from a pool, for all work that uses it: Ctrl-C ends this wait, and the
-        buffer is not spilled then."""
-        if may_block(self, stream):
-            try:
-                self.read_bytes(stream, 0, 1, None)     # waits as the read of spill() does
-                if self.pool is None:
-                    self.wait()
-            except Error:
-                pass                                    # spill() reports the errors that matter
-        return Gpu.Buffer.spill(self, stream)
 
     async def read_async(self, offset=0, size=None, stream=None, *, progress=None) -> bytes:
         """read() for asyncio. progress(current, total) is called in the event loop with the number

@@ -418,7 +418,7 @@ def run_interruptible(function, cancel=None):
         del error                               # otherwise it is in a cycle with its traceback
 
 
-def may_block(*uses):
+def _may_block(*uses):
     """Returns whether a wait for the work of uses must be interruptible: a memory, and optionally a
     stream, where None is the default stream. Without pending work, no other thread is needed, which
     takes longer than most functions."""
@@ -427,7 +427,7 @@ def may_block(*uses):
 
 def run_behind(function, *uses, cancel=None):
     """Runs a function that waits for the work of uses. Ctrl-C interrupts the wait."""
-    return run_interruptible(function, cancel) if may_block(*uses) else function()
+    return run_interruptible(function, cancel) if _may_block(*uses) else function()
 
 
 def run_copy(function, size):
@@ -448,7 +448,7 @@ def _interruptible(owner, function):
     """Decorates a method of C that copies, and that waits for the work of a memory and of its first
     argument, a stream."""
     def call(self, uses, args, kwargs):
-        if may_block(*uses) or (uses[0].get_size() >= LONG_SIZE
+        if _may_block(*uses) or (uses[0].get_size() >= LONG_SIZE
                                 and _copies_much(self, (*args, *kwargs.values()))):
             return run_interruptible(lambda: function(self, *args, **kwargs))
         return function(self, *args, **kwargs)
