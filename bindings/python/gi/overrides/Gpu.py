@@ -438,6 +438,10 @@ async def _copy_bytes(data, address, size):
         await asyncio.sleep(0)
 
 
+class _Spilled(Exception):
+    """Another thread has spilled a buffer after a method began to read it."""
+
+
 class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). An integer of NumPy is a size; any
     other number of NumPy raises TypeError. buffer[a:b] is a slice that shares the memory of the
@@ -544,8 +548,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         address, size = exported.address, exported.size
         if self._try(exported, self.try_write_address, stream, offset, address, size):
             return True
-        stream = self._get_stream(stream)
-        submit_and_wait(stream, lambda: Gpu.Stream.write(stream, self, offset, hold(exported)))
+        data, stream = hold(exported), self._get_stream(stream)
+        submit_and_wait(stream, lambda: Gpu.Stream.write(stream, self, offset, data))
         return True
 
     def _read_exported(self, exported, offset, stream):
@@ -556,14 +560,19 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         address, size = exported.address, exported.size
         if self._try(exported, self.try_read_address, stream, offset, address, size):
             return True
-        stream = self._get_stream(stream)
+        target, stream = hold(exported), self._get_stream(stream)
         try:
-            submit_and_wait(
-                stream, lambda: Gpu.Stream.read_into(stream, self, offset, hold(exported)))
-        except BusyError:               # another thread has spilled the buffer since _try()
+            submit_and_wait(stream, lambda: self._submit_read(target, offset, stream))
+        except _Spilled:
             data = self.read_bytes(stream, offset, size, None)
             ctypes.memmove(address, data.get_data(), size)
         return True
+
+    def _submit_read(self, target, offset, stream):
+        try:
+            Gpu.Stream.read_into(stream, self, offset, target)
+        except BusyError:
+            raise _Spilled from None
 
     @staticmethod
     def _try(exported, move, *args):
@@ -712,11 +721,10 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     async def _read_exported_async(self, exported, offset, stream):
         """Returns False, and releases the export, if the memory is in use: another thread may have
         spilled it."""
-        stream = self._get_stream(stream)
+        target, stream = hold(exported), self._get_stream(stream)
         try:
-            await submit_and_await(
-                stream, lambda: Gpu.Stream.read_into(stream, self, offset, hold(exported)))
-        except BusyError:
+            await submit_and_await(stream, lambda: self._submit_read(target, offset, stream))
+        except _Spilled:
             return False
         return True
 

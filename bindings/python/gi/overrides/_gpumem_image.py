@@ -373,9 +373,9 @@ class ImageMethods:
         layout = to_layout((0, 0, 0, row_pitch, slice_pitch)) if row_pitch or slice_pitch else None
         Gpu.Stream.write_region(stream, self, origin, data, layout, extent)
 
-    def _submit_read(self, exported, origin, extent, stream):
-        """Submits a read into exported memory. The export is released after the read."""
-        Gpu.Stream.read_region_into(stream, self, origin, hold(exported), None, extent)
+    def _submit_read(self, target, origin, extent, stream):
+        """Submits a read into a GLib.Bytes."""
+        Gpu.Stream.read_region_into(stream, self, origin, target, None, extent)
 
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits."""
@@ -402,17 +402,16 @@ class ImageMethods:
         """Returns a region of the image as bytes."""
         origin, extent, size = self._region(origin, extent)
         data = new_bytes(None, size)
-        stream = self._get_stream(stream)
-        submit_and_wait(stream, lambda: self._submit_read(Exported(data), origin, extent, stream))
+        target, stream = hold(Exported(data)), self._get_stream(stream)
+        submit_and_wait(stream, lambda: self._submit_read(target, origin, extent, stream))
         return data
 
     async def read_async(self, origin=None, extent=None, stream=None):
         """read() for asyncio."""
         origin, extent, size = self._region(origin, extent)
         data = new_bytes(None, size)
-        stream = self._get_stream(stream)
-        await submit_and_await(
-            stream, lambda: self._submit_read(Exported(data), origin, extent, stream))
+        target, stream = hold(Exported(data)), self._get_stream(stream)
+        await submit_and_await(stream, lambda: self._submit_read(target, origin, extent, stream))
         return data
 
     def read_into(self, target, origin=None, extent=None, stream=None):
@@ -423,8 +422,8 @@ class ImageMethods:
             if kept.size != size:
                 raise ValueError(_WRONG_SIZE.format(kept.size, size))
             stream = self._get_stream(stream)
-            submit_and_wait(stream, lambda: Gpu.Stream.read_region_into(
-                stream, self, origin, kept.bytes, None, extent))
+            submit_and_wait(
+                stream, lambda: self._submit_read(kept.bytes, origin, extent, stream))
         return size
 
     async def read_into_async(self, target, origin=None, extent=None, stream=None):
@@ -437,7 +436,8 @@ class ImageMethods:
             given = exported.size
             exported.release()
             raise ValueError(_WRONG_SIZE.format(given, size))
-        await submit_and_await(stream, lambda: self._submit_read(exported, origin, extent, stream))
+        target = hold(exported)
+        await submit_and_await(stream, lambda: self._submit_read(target, origin, extent, stream))
         return size
 
     def to_numpy(self, origin=None, extent=None, stream=None):
