@@ -2,11 +2,13 @@
 """Events in Python, on every device that GPUMEM_TEST selects."""
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import os
 import sys
 import threading
+import time
 import weakref
 from unittest import mock
 
@@ -69,8 +71,9 @@ def test_call_fails(fixture):
         gate.call(sys.exit, "called").result(DEADLINE)
 
 
-def test_call_captured(fixture):
-    """A graph cannot contain the call, and the capture survives. After it, the call succeeds."""
+@contextlib.contextmanager
+def capture(fixture):
+    """The body captures the stream that this returns, and the graph is destroyed."""
     if fixture.device.backend != "cuda":
         raise Skip("only CUDA captures streams")
     driver = ctypes.CDLL("libcuda.so.1")
@@ -78,12 +81,18 @@ def test_call_captured(fixture):
     handle, graph = ctypes.c_void_p(stream.native_handle), ctypes.c_void_p()
     fixture.context.synchronize()
     equal(driver.cuStreamBeginCapture_v2(handle, 0), 0)
-    with raises(Gpu.Error.NOT_SUPPORTED, "Stream.call", "captured"):
-        stream.call(sys.exit, "called")
-    with raises(Gpu.Error.NOT_SUPPORTED, "Event.call", "captured"):
-        stream.record().call(sys.exit, "called")
+    yield stream
     equal(driver.cuStreamEndCapture(handle, ctypes.byref(graph)), 0)
     equal(driver.cuGraphDestroy(graph), 0)
+
+
+def test_call_captured(fixture):
+    """A graph cannot contain the call, and the capture survives. After it, the call succeeds."""
+    with capture(fixture) as stream:
+        with raises(Gpu.Error.NOT_SUPPORTED, "Stream.call", "captured"):
+            stream.call(sys.exit, "called")
+        with raises(Gpu.Error.NOT_SUPPORTED, "Event.call", "captured"):
+            stream.record().call(sys.exit, "called")
     equal(stream.call(int, 5).result(DEADLINE), 5)
 
 
@@ -377,6 +386,47 @@ def test_foreign_cycle(fixture):
     equal([buffer.read(0, 1) for buffer in buffers], [b"\x30", b"\x31"])
 
 
+# --- captures ------------------------------------------------------------------------------------
+
+def test_refused_in_capture(fixture):
+    """A method that waits is refused in a capture. The error names the method, and the data of the
+    program are released."""
+    data = bytearray(1 << 16)
+    buffer, source = fixture.buffer(1 << 16), fixture.buffer(1 << 16)
+    methods = [("fill", 1), ("fill_async", 1), ("copy", source), ("copy_async", source),
+               ("write", data), ("read_into", data), ("read_into_async", data)]
+    calls = [("Buffer", buffer, *one) for one in methods]
+    if fixture.device.capabilities & CAPABILITIES.IMAGES:
+        image = Gpu.Image(fixture.context, "rgba-unorm8", (128, 128))
+        methods[0:4] = [("fill", (1.0, 0.0, 0.0, 1.0)), ("write_async", data)]
+        calls += [("Image", image, *one) for one in methods]
+
+    async def call_async(method, arg, stream):
+        await method(arg, stream=stream)
+
+    with capture(fixture) as stream:
+        for owner, memory, name, arg in calls:
+            method = getattr(memory, name)
+            with raises(Gpu.Error.NOT_SUPPORTED, f"{owner}.{name}: ", "captured"):
+                if name.endswith("_async"):
+                    asyncio.run(call_async(method, arg, stream))
+                else:
+                    method(arg, stream=stream)
+    resize(data)
+
+
+def resize(data):
+    """Resizes a bytearray, which is possible once its last export is released."""
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        try:
+            data.append(1)
+            return
+        except BufferError:
+            assert time.monotonic() < deadline, "the data are still exported"
+            time.sleep(0.001)
+
+
 # --- failures that another thread takes -----------------------------------------------------------
 
 class Taken:
@@ -407,14 +457,15 @@ class Taken:
             self.stream.synchronize()
         self.stream.fill(self.other, 3)
 
-    def check(self, call):
-        """Checks that the call fails, and that the later work succeeds."""
-        with raises(Gpu.Error, "it was taken"):
+    def check(self, method, call):
+        """Checks that the call of a method fails with its name, and that the later work
+        succeeds."""
+        with raises(Gpu.Error, f"{method}: it was taken"):
             call(self.stream)
         assert self.is_taken
         equal(self.other.read(stream=self.stream), b"\3" * 64)
 
-    def check_after(self, owner, name, call):
+    def check_after(self, owner, name, method, call):
         """check() of a call, where take() runs after the call of a method that submits work."""
         original = getattr(owner, name)
 
@@ -424,7 +475,7 @@ class Taken:
             return result
 
         with mock.patch.object(owner, name, submit):
-            self.check(call)
+            self.check(method, call)
 
 
 def raw(name):
@@ -432,10 +483,18 @@ def raw(name):
     return getattr(get_introspection_module("Gpu"), name)
 
 
-def run(coroutine):
-    async def await_it():
-        return await coroutine
-    asyncio.run(await_it())
+def check_methods(fixture, make, rows):
+    """Checks methods of new memory. A row has the class and the name of the method that submits the
+    work, the name of the method that fails, and its arguments."""
+    for owner, name, method, *args in rows:
+        call = getattr(make(), method.partition(".")[2])
+
+        async def call_async(stream):
+            return await call(*args, stream=stream)
+
+        Taken(fixture).check_after(
+            owner, name, method, lambda stream: asyncio.run(call_async(stream))
+            if method.endswith("_async") else call(*args, stream=stream))
 
 
 def test_failure_taken(fixture):
@@ -443,30 +502,27 @@ def test_failure_taken(fixture):
     work that succeeds, before the method waits."""
     data = bytearray(64)
     source = fixture.buffer(64)
-    for owner, name, call in (
-            (Gpu.Stream, "fill", lambda buffer, **on: buffer.fill(2, **on)),
-            (Gpu.Stream, "fill", lambda buffer, **on: run(buffer.fill_async(2, **on))),
-            (Gpu.Stream, "copy", lambda buffer, **on: buffer.copy(source, **on)),
-            (Gpu.Stream, "copy", lambda buffer, **on: run(buffer.copy_async(source, **on))),
-            (Gpu.Stream, "map", lambda buffer, **on: run(buffer.map_async(**on))),
-            (raw("Stream"), "write", lambda buffer, **on: buffer.write(GLib.Bytes(data), **on)),
-            (raw("Stream"), "read_into",
-             lambda buffer, **on: run(buffer.read_into_async(data, **on)))):
-        buffer = fixture.buffer(64)
-        Taken(fixture).check_after(owner, name, lambda stream: call(buffer, stream=stream))
+    check_methods(fixture, lambda: fixture.buffer(64), (
+        (Gpu.Stream, "fill", "Buffer.fill", 2),
+        (Gpu.Stream, "fill", "Buffer.fill_async", 2),
+        (Gpu.Stream, "copy", "Buffer.copy", source),
+        (Gpu.Stream, "copy", "Buffer.copy_async", source),
+        (Gpu.Stream, "map", "Buffer.map_async"),
+        (raw("Stream"), "write", "Buffer.write", GLib.Bytes(data)),
+        (raw("Stream"), "read_into", "Buffer.read_into_async", data)))
 
 
 def test_failure_taken_of_array(fixture):
     """The same for arrays, whose methods wait if they are given no stream."""
     context = fixture.context
     array, source = (Gpu.Array.zeros(context, (4, 4), "uint8") for _ in range(2))
-    for name, call in (
-            ("copy_array", lambda stream: array.write(source)),
-            ("fill_array", lambda stream: array.fill(2)),
-            ("take_rows", lambda stream: source.take([1, 3])),
-            ("put_rows", lambda stream: array.put([3, 1], source[:2]))):
+    for name, method, call in (
+            ("copy_array", "Array.write", lambda stream: array.write(source)),
+            ("fill_array", "Array.fill", lambda stream: array.fill(2)),
+            ("take_rows", "Array.take", lambda stream: source.take([1, 3])),
+            ("put_rows", "Array.put", lambda stream: array.put([3, 1], source[:2]))):
         taken = Taken(fixture, context.get_default_stream())
-        taken.check_after(raw("Stream"), name, call)
+        taken.check_after(raw("Stream"), name, method, call)
 
 
 def test_failure_taken_of_image(fixture):
@@ -474,23 +530,23 @@ def test_failure_taken_of_image(fixture):
     need(fixture, CAPABILITIES.IMAGES)
     data = bytearray(64)
     color = (1, 2, 3, 4)
-    source = Gpu.Image(fixture.context, "rgba-uint8", (4, 4))
-    source.write(data)
-    for owner, name, call in (
-            (raw("Stream"), "write_region", lambda image, **on: image.write(data, **on)),
-            (raw("Stream"), "write_region",
-             lambda image, **on: run(image.write_async(data, **on))),
-            (raw("Stream"), "read_region_into", lambda image, **on: image.read_into(data, **on)),
-            (raw("Stream"), "read_region_into",
-             lambda image, **on: run(image.read_into_async(data, **on))),
-            (Gpu.Stream, "copy_region", lambda image, **on: image.copy(source, **on)),
-            (Gpu.Stream, "copy_region", lambda image, **on: run(image.copy_async(source, **on))),
-            (Gpu.Stream, "fill_image", lambda image, **on: image.fill(color, **on)),
-            (Gpu.Stream, "fill_image", lambda image, **on: run(image.fill_async(color, **on))),
-            (Gpu.Stream, "map_image", lambda image, **on: run(image.map_async(**on)))):
+
+    def make():
         image = Gpu.Image(fixture.context, "rgba-uint8", (4, 4))
         image.write(data)
-        Taken(fixture).check_after(owner, name, lambda stream: call(image, stream=stream))
+        return image
+
+    source = make()
+    check_methods(fixture, make, (
+        (raw("Stream"), "write_region", "Image.write", data),
+        (raw("Stream"), "write_region", "Image.write_async", data),
+        (raw("Stream"), "read_region_into", "Image.read_into", data),
+        (raw("Stream"), "read_region_into", "Image.read_into_async", data),
+        (Gpu.Stream, "copy_region", "Image.copy", source),
+        (Gpu.Stream, "copy_region", "Image.copy_async", source),
+        (Gpu.Stream, "fill_image", "Image.fill", color),
+        (Gpu.Stream, "fill_image", "Image.fill_async", color),
+        (Gpu.Stream, "map_image", "Image.map_async")))
 
 
 def test_failure_taken_of_map(fixture):
@@ -511,7 +567,7 @@ def test_failure_taken_of_map(fixture):
     library.g_object_add_toggle_ref(address, referenced, None)
     library.g_object_unref(address)
     try:
-        taken.check(lambda stream: buffer.map(stream=stream))
+        taken.check("Buffer.map", lambda stream: buffer.map(stream=stream))
     finally:
         library.g_object_ref(address)
         library.g_object_remove_toggle_ref(address, referenced, None)

@@ -280,7 +280,7 @@ GPU_FAST_DEFINE_FRAMED (array_to_numpy, "Array.to_numpy",
 
 /* --- work on the device ----------------------------------------------------------------------- */
 
-/* Calls @submit, which submits work for @array to @given, or to the default stream for NULL. Waits
+/* Calls @func, which submits work for @array to @given, or to the default stream for NULL. Waits
  * for this work without @given. Returns True or False, or NULL with an exception. */
 static PyObject *
 submit (GpuArray             *array,

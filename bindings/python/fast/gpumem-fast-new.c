@@ -120,7 +120,8 @@ buffer_new (PyObject         *self G_GNUC_UNUSED,
 }
 
 GPU_FAST_DEFINE_FRAMED (buffer_new, "Gpu.Buffer",
-                        "gpu_buffer_new gpu_buffer_try_write_address gpu_stream_write")
+                        "gpu_buffer_new gpu_buffer_try_write_address gpu_stream_write "
+                        GPU_FAST_WAIT_SYMBOLS)
 
 typedef struct
 {

@@ -250,6 +250,17 @@ call_submitter (gpointer   data,
   return submitter->result != NULL;
 }
 
+/* Drops the result, if there is one. Keeps the current exception. */
+static void
+drop_result (Submitter *submitter)
+{
+  PyObject *type, *value, *traceback;
+
+  PyErr_Fetch (&type, &value, &traceback);
+  Py_CLEAR (submitter->result);
+  PyErr_Restore (type, value, traceback);
+}
+
 /* Gets the arguments of gpu_fast_submit(). Returns NULL with an exception for others. */
 static GpuStream *
 get_submitter (PyObject *const *args,
@@ -266,10 +277,9 @@ get_submitter (PyObject *const *args,
   return stream;
 }
 
-PyObject *
-gpu_fast_submit (PyObject         *module G_GNUC_UNUSED,
-                 PyObject *const  *args,
-                 Py_ssize_t        n_args)
+static PyObject *
+submit_work (PyObject *const *args,
+             Py_ssize_t       n_args)
 {
   Submitter submitter;
   GpuStream *stream = get_submitter (args, n_args, &submitter);
@@ -289,15 +299,27 @@ gpu_fast_submit (PyObject         *module G_GNUC_UNUSED,
                           event != NULL ? pygobject_new_full ((GObject *) event, TRUE, NULL)
                                         : gpu_fast_new_ref (Py_None));
 
-  Py_XDECREF (submitter.result);
+  drop_result (&submitter);
 
   return error != NULL ? gpu_fast_raise (error) : NULL;
 }
 
+/* Errors name the method of the overrides that calls this function. */
 PyObject *
-gpu_fast_submit_waiting (PyObject         *module G_GNUC_UNUSED,
-                         PyObject *const  *args,
-                         Py_ssize_t        n_args)
+gpu_fast_submit (PyObject         *module G_GNUC_UNUSED,
+                 PyObject *const  *args,
+                 Py_ssize_t        n_args)
+{
+  GpuFastFrame frame;
+
+  gpu_fast_enter (&frame, NULL, GPU_FAST_WAIT_SYMBOLS, NULL);
+
+  return gpu_fast_leave (&frame, submit_work (args, n_args));
+}
+
+static PyObject *
+submit_and_wait (PyObject *const *args,
+                 Py_ssize_t       n_args)
 {
   Submitter submitter;
   GpuStream *stream = get_submitter (args, n_args, &submitter);
@@ -305,11 +327,24 @@ gpu_fast_submit_waiting (PyObject         *module G_GNUC_UNUSED,
                      ? gpu_fast_submit_and_wait (stream, call_submitter, &submitter) : NULL;
 
   if (waited == NULL && stream != NULL)
-    Py_CLEAR (submitter.result);
+    drop_result (&submitter);
 
   Py_XDECREF (waited);
 
   return stream != NULL ? submitter.result : NULL;
+}
+
+/* Errors name the method of the overrides that calls this function. */
+PyObject *
+gpu_fast_submit_waiting (PyObject         *module G_GNUC_UNUSED,
+                         PyObject *const  *args,
+                         Py_ssize_t        n_args)
+{
+  GpuFastFrame frame;
+
+  gpu_fast_enter (&frame, NULL, GPU_FAST_WAIT_SYMBOLS, NULL);
+
+  return gpu_fast_leave (&frame, submit_and_wait (args, n_args));
 }
 
 static PyObject *
