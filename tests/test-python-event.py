@@ -391,6 +391,8 @@ def test_foreign_cycle(fixture):
 def test_refused_in_capture(fixture):
     """A method that waits is refused in a capture. The error names the method, and the data of the
     program are released."""
+    if fast is None:
+        raise Skip("only the C module refuses the call before it submits work")
     data = bytearray(1 << 16)
     buffer, source = fixture.buffer(1 << 16), fixture.buffer(1 << 16)
     methods = [("fill", 1), ("fill_async", 1), ("copy", source), ("copy_async", source),

@@ -248,11 +248,10 @@ gpu_fast_read (GpuBuffer *buffer,
                     data);
 }
 
-/* Like gpu_fast_export(), for data whose copy does not take long. */
-static gboolean
-export_short (PyObject  *value,
-              gboolean   writable,
-              Py_buffer *data)
+gboolean
+gpu_fast_export_short (PyObject  *value,
+                       gboolean   writable,
+                       Py_buffer *data)
 {
   if (!gpu_fast_export (value, writable, data))
     return FALSE;
@@ -361,7 +360,7 @@ buffer_read_into (PyObject         *self,
 
   if (!gpu_fast_parse (&call, values) || !gpu_fast_get_offset (values[1], &offset)
       || !gpu_fast_peek_optional (values[2], gpu_fast_types.stream, &stream)
-      || !export_short (values[0], TRUE, &data))
+      || !gpu_fast_export_short (values[0], TRUE, &data))
     return gpu_fast_pass_on (&call);
 
   size = data.len;
@@ -393,7 +392,7 @@ buffer_write (PyObject         *self,
 
   if (!gpu_fast_parse (&call, values) || !gpu_fast_get_offset (values[1], &offset)
       || !gpu_fast_peek_optional (values[2], gpu_fast_types.stream, &stream)
-      || !export_short (values[0], FALSE, &data))
+      || !gpu_fast_export_short (values[0], FALSE, &data))
     return gpu_fast_pass_on (&call);
 
   return gpu_fast_write (get_buffer (self), stream, offset, &data);

@@ -81,7 +81,7 @@ export_data (PyObject  *value,
 {
   return (PyBytes_CheckExact (value) || PyByteArray_CheckExact (value) || PyMemoryView_Check (value)
           || strcmp (Py_TYPE (value)->tp_name, "numpy.ndarray") == 0)
-         && gpu_fast_export (value, FALSE, data);
+         && gpu_fast_export_short (value, FALSE, data);
 }
 
 static PyObject *

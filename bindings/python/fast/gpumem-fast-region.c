@@ -150,7 +150,7 @@ GPU_FAST_DEFINE_FRAMED (stream_fill_image, "Stream.fill_image", "gpu_stream_fill
 
 /* --- images ----------------------------------------------------------------------------------- */
 
-/* Exports contiguous data of the size of all texels. */
+/* Exports contiguous data of the size of all texels whose copy does not take long. */
 static gboolean
 export_texels (GpuImage  *image,
                PyObject  *value,
@@ -160,7 +160,7 @@ export_texels (GpuImage  *image,
   GpuExtent extent;
   gsize size;
 
-  if (!gpu_fast_export (value, writable, data))
+  if (!gpu_fast_export_short (value, writable, data))
     return FALSE;
 
   gpu_image_get_extent (image, &extent);

@@ -148,6 +148,11 @@ gboolean  gpu_fast_export   (PyObject          *data,
                              gboolean           writable,
                              Py_buffer         *buffer);
 
+/* Like gpu_fast_export(), for data whose copy does not take long. */
+gboolean  gpu_fast_export_short (PyObject       *data,
+                                 gboolean        writable,
+                                 Py_buffer      *buffer);
+
 /* Returns the docstring of a function of a class, or of an attribute, whose name begins with a
  * colon; or NULL. */
 const char *gpu_fast_find_doc   (const char        *owner,

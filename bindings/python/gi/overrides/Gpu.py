@@ -16,13 +16,14 @@ float raises TypeError, as in NumPy.
 
 stream=None selects the default stream of the context.
 
-Ctrl-C interrupts functions that wait for pending work. That work still completes. Until then, a
-read may still write to its target, and a write may still read its data: do not change or use them.
-Buffer.spill(), Buffer.unspill(), copies of less than 256 MiB that have no pending work to wait for
-and, on CUDA, reads of less than 256 MiB into pageable memory are not interrupted: Ctrl-C takes
-effect at their end. The same holds for functions of Gio that use a Gpu.InputStream or a
-Gpu.OutputStream, for example Gio.DataInputStream.read_line(). Methods of the two classes themselves
-can be interrupted.
+Ctrl-C interrupts functions that wait for pending work, and copies of 256 MiB and more by read(),
+read_into(), write(), read_bytes() and write_bytes() of buffers and images, and by contiguous
+arrays. The work still completes. Until then, a read may still write to its target, and a write may
+still read its data: do not change or use them. Other copies that have no pending work to wait for,
+Buffer.spill(), Buffer.unspill() and, on CUDA, reads of less than 256 MiB into pageable memory are
+not interrupted: Ctrl-C takes effect at their end. The same holds for functions of Gio that use a
+Gpu.InputStream or a Gpu.OutputStream, for example Gio.DataInputStream.read_line(). Methods of the
+two classes themselves can be interrupted.
 """
 
 import contextlib
@@ -597,7 +598,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         if not takes_signals():
             return self.write_bytes(stream, offset, data, None)
         stream = self._get_stream(stream)
-        submit_and_wait(stream, lambda: Gpu.Stream.write(stream, self, offset, data))
+        run_copy(lambda: submit_and_wait(
+            stream, lambda: Gpu.Stream.write(stream, self, offset, data)), data.get_size())
         return True
 
     def read(self, offset=0, size=None, stream=None) -> bytes:

@@ -436,39 +436,53 @@ def run_copy(function, size):
     return run_interruptible(function) if size >= LONG_SIZE else function()
 
 
-def _copies_much(self, values):
-    sizes = [value.get_size() if isinstance(value, Bytes) else value for value in values
-             if isinstance(value, Bytes) or type(value) is int]
-    if isinstance(self, Gpu.Array):
-        sizes.append(self.get_size())
-    return max(sizes, default=0) >= LONG_SIZE
+def _get_copied_size(memory, value):
+    """Returns the number of bytes of a copy, by the argument that determines it: a size, bytes, or
+    the extent of a region of an image."""
+    if isinstance(value, Bytes):
+        return value.get_size()
+    if isinstance(memory, Gpu.Image):
+        value = memory.get_extent() if value is None else value
+        return memory._get_size_of(value) if isinstance(value, Gpu.Extent) else 0
+    return value if type(value) is int else 0
 
 
-def _interruptible(owner, function):
+def _interruptible(owner, place, function):
     """Decorates a method of C that copies, and that waits for the work of a memory and of its first
-    argument, a stream."""
-    def call(self, uses, args, kwargs):
-        if _may_block(*uses) or (uses[0].get_size() >= LONG_SIZE
-                                and _copies_much(self, (*args, *kwargs.values()))):
+    argument, a stream. The place is the index and the name of the argument that determines the
+    number of bytes, or None for an array."""
+    def copies_much(self, memory, args, kwargs):
+        if memory.get_size() < LONG_SIZE:
+            return False
+        if place is None:
+            return self.get_size() >= LONG_SIZE
+        index, name = place
+        value = args[index] if len(args) > index else kwargs.get(name)
+        return _get_copied_size(memory, value) >= LONG_SIZE
+
+    def method(self, *args, **kwargs):
+        memory, uses = self, ()
+        if owner == "Array":
+            memory = self.get_memory()
+        if owner != "HostMemory":
+            uses = (args[0] if args else kwargs.get("stream"),)
+        # The method itself reports an array without memory
+        if memory is not None and (_may_block(memory, *uses)
+                                   or copies_much(self, memory, args, kwargs)):
             return run_interruptible(lambda: function(self, *args, **kwargs))
         return function(self, *args, **kwargs)
-
-    if owner == "HostMemory":
-        def method(self, *args, **kwargs):
-            return call(self, (self,), args, kwargs)
-    else:
-        def method(self, *args, **kwargs):
-            memory = self.get_memory() if isinstance(self, Gpu.Array) else self
-            return call(self, (memory, args[0] if args else kwargs.get("stream")), args, kwargs)
     return functools.wraps(function)(method)
 
 
 # After Ctrl-C, the C function continues in the other thread, which holds the arguments. So it only
 # writes to bytes that it returns or holds, and not to memory that Python has freed.
-DECORATORS.update({(owner, name): functools.partial(_interruptible, owner) for owner, names in (
-    ("Array", ("read_bytes", "read_strided", "write_bytes", "write_strided")),
-    ("Buffer", ("read_bytes", "write_bytes")), ("HostMemory", ("read_bytes", "write_bytes")),
-    ("Image", ("read_bytes", "write_bytes"))) for name in names})
+DECORATORS.update({
+    (owner, name): functools.partial(_interruptible, owner, place) for owner, name, place in (
+        ("Array", "read_bytes", None), ("Array", "read_strided", None),
+        ("Array", "write_bytes", None), ("Array", "write_strided", None),
+        ("Buffer", "read_bytes", (2, "size")), ("Buffer", "write_bytes", (2, "bytes")),
+        ("HostMemory", "read_bytes", (1, "size")), ("HostMemory", "write_bytes", (1, "bytes")),
+        ("Image", "read_bytes", (2, "extent")), ("Image", "write_bytes", (3, "bytes")))})
 
 
 # --- await ---------------------------------------------------------------------------------------

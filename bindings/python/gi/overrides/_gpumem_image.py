@@ -9,8 +9,8 @@ import numbers
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
-from ._gpumem import (Bytes, Exported, held, hold, loaded_numpy, new_bytes, submit_and_await,
-                      submit_and_wait, to_glib_bytes)
+from ._gpumem import (Bytes, Exported, held, hold, loaded_numpy, new_bytes, run_copy,
+                      submit_and_await, submit_and_wait, to_glib_bytes)
 from ._gpumem_checks import checked, to_index, to_property, to_stream
 from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
 
@@ -380,13 +380,15 @@ class ImageMethods:
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits."""
         stream = self._get_stream(stream)
+
+        def write(data, size):
+            run_copy(lambda: submit_and_wait(stream, lambda: self._submit_write(
+                data, size, origin, extent, row_pitch, slice_pitch, stream)), size)
         if isinstance(data, Bytes):
-            submit_and_wait(stream, lambda: self._submit_write(
-                data, data.get_size(), origin, extent, row_pitch, slice_pitch, stream))
+            write(data, data.get_size())
             return True
         with held(data) as kept:
-            submit_and_wait(stream, lambda: self._submit_write(
-                kept.bytes, kept.size, origin, extent, row_pitch, slice_pitch, stream))
+            write(kept.bytes, kept.size)
         return True
 
     async def write_async(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0,
@@ -398,12 +400,16 @@ class ImageMethods:
             data, data.get_size(), origin, extent, row_pitch, slice_pitch, stream))
         return True
 
+    def _read(self, target, origin, extent, stream, size):
+        run_copy(lambda: submit_and_wait(
+            stream, lambda: self._submit_read(target, origin, extent, stream)), size)
+
     def read(self, origin=None, extent=None, stream=None):
         """Returns a region of the image as bytes."""
         origin, extent, size = self._region(origin, extent)
         data = new_bytes(None, size)
         target, stream = hold(Exported(data)), self._get_stream(stream)
-        submit_and_wait(stream, lambda: self._submit_read(target, origin, extent, stream))
+        self._read(target, origin, extent, stream, size)
         return data
 
     async def read_async(self, origin=None, extent=None, stream=None):
@@ -422,8 +428,7 @@ class ImageMethods:
             if kept.size != size:
                 raise ValueError(_WRONG_SIZE.format(kept.size, size))
             stream = self._get_stream(stream)
-            submit_and_wait(
-                stream, lambda: self._submit_read(kept.bytes, origin, extent, stream))
+            self._read(kept.bytes, origin, extent, stream, size)
         return size
 
     async def read_into_async(self, target, origin=None, extent=None, stream=None):
