@@ -263,6 +263,9 @@ def memory_that_fails(fixture):
     yield lambda: stream.fill(spilled, 0), "the buffer of 256 bytes is spilled to the host"
     yield lambda: stream.wait_array(GObject.new(Gpu.Array)), "the array was never initialised"
     yield lambda: stream.fill(GObject.new(Gpu.Buffer), 0, 0, 1), "the buffer was never initialised"
+    yield (lambda: GObject.new(Gpu.Array).read_bytes(stream, Gpu.ArrayOrder.C, None),
+           "Array.read_bytes: the array was never initialised")
+    yield lambda: GObject.new(Gpu.Event).call(int), "Event.call: the event was never initialised"
     if fixture.device.capabilities & Gpu.Capabilities.USER_EVENTS:
         written, gate = Gpu.Buffer(context, 96), fixture.user_event()
         stream.wait_event(gate)

@@ -72,7 +72,8 @@ def _refuse_captured(event, caller):
     """Raises an error for an event of a stream that is being captured. The thread would take the
     captured work for complete work after the capture, and call the function once, not after each
     launch of the graph."""
-    if event.context.device.backend != "cuda":
+    context = event.context
+    if context is not None and context.device.backend != "cuda":
         return
     try:
         event.query()
@@ -80,7 +81,9 @@ def _refuse_captured(event, caller):
         name_call(error, caller)
         raise
     except GLib.Error:
-        pass                                   # of the work: the future gets it
+        if context is None:
+            raise
+        # an error of the work: the future gets it
 
 
 def call(event, function, args):
