@@ -179,9 +179,14 @@ ENTRY (cuMemAllocFromPoolAsync,
        (CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream),
        (address, size, pool, stream))
 {
+  Stream *resolved;
+
   TRY (object_check (pool, OBJECT_POOL));
+  TRY (stream_resolve (stream, &resolved));
   if (pool->file >= 0)
     return CUDA_ERROR_INVALID_VALUE;
+  if (resolved->capture != 0 && pool->handle_types != CU_MEM_HANDLE_TYPE_NONE)
+    return CUDA_ERROR_NOT_SUPPORTED;
   return alloc_async (address, size, pool, stream);
 }
 

@@ -231,6 +231,22 @@ _gpu_cuda_pool_remove_stream (GpuCudaStream *stream)
   g_mutex_unlock (&context->freeing_lock);
 }
 
+/* A graph cannot allocate memory of a pool that can export file descriptors (seen with driver 580
+ * on an H200), so it allocates memory of the driver's default pool. */
+static CUmemoryPool
+get_pool_for (GpuCudaContext  *context,
+              CUstream         stream,
+              GError         **error)
+{
+  CUmemoryPool pool = NULL;
+
+  if (_gpu_cuda_check_capture (stream) == CUDA_SUCCESS)
+    return get_pool (context, error);
+
+  return _gpu_cuda_check (_gpu_cuda.cuDeviceGetDefaultMemPool (&pool, context->device->device),
+                          "cuDeviceGetDefaultMemPool", error) ? pool : NULL;
+}
+
 GpuNativeBuffer *
 _gpu_cuda_alloc_ordered (GpuNativeStream  *native,
                          GpuMemoryFlags    flags G_GNUC_UNUSED,
@@ -249,7 +265,7 @@ _gpu_cuda_alloc_ordered (GpuNativeStream  *native,
   if (!_gpu_cuda_begin (native, event, &call, error))
     return NULL;
 
-  pool = get_pool (context, &failure);
+  pool = get_pool_for (context, stream, &failure);
 
   if (pool == NULL)
     {
@@ -324,8 +340,8 @@ alloc_scratch (GpuCudaStream  *stream,
 {
   return scratch->is_ordered
          ? _gpu_cuda.cuMemAllocFromPoolAsync (&scratch->address, size,
-                                              get_pool ((GpuCudaContext *) stream->base.context,
-                                                        NULL), stream->stream)
+                                              get_pool_for ((GpuCudaContext *) stream->base.context,
+                                                            stream->stream, NULL), stream->stream)
          : _gpu_cuda.cuMemAlloc (&scratch->address, size);
 }
 
