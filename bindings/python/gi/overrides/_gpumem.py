@@ -461,12 +461,9 @@ def _interruptible(owner, place, function):
         return _get_copied_size(memory, value) >= LONG_SIZE
 
     def method(self, *args, **kwargs):
-        memory, uses = self, ()
-        if owner == "Array":
-            memory = self.get_memory()
-        if owner != "HostMemory":
-            uses = (args[0] if args else kwargs.get("stream"),)
-        # The method itself reports an array without memory
+        memory = self.get_memory() if isinstance(self, Gpu.Array) else self
+        uses = () if owner == "HostMemory" else (args[0] if args else kwargs.get("stream"),)
+        # The method itself refuses None, and an array without memory.
         if memory is not None and (_may_block(memory, *uses)
                                    or copies_much(self, memory, args, kwargs)):
             return run_interruptible(lambda: function(self, *args, **kwargs))
