@@ -399,6 +399,8 @@ call_after_fork (Forked *forked)
   if (gpu_stream_fill (forked->stream, forked->memory, 1, 2 * sizeof pattern, pattern,
                        sizeof pattern, &error) || !is_lost (&error))
     return 4;
+  if (gpu_stream_is_idle (forked->stream, &error) || !is_lost (&error))
+    return 5;
   return 0;
 }
 

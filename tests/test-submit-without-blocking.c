@@ -114,7 +114,8 @@ behind_try_does_not_wait (TestFixture *fixture)
     try_behind (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* CUDA's driver would block the third of these writes until the kernel has ended. */
+/* CUDA's driver would block the third of these writes until the kernel has ended. Earlier smaller
+ * writes do not use up the page-locked memory for later ones. */
 static void
 behind_write_does_not_wait (TestFixture *fixture)
 {

@@ -87,6 +87,7 @@ _gpu_timeline_copies_through_host (GpuTimeline         *timeline,
   return (copy->size > MAX_DRIVER_COPY || source->has_host_data || destination->has_host_data)
          && _gpu_memory_check_host (source, "gpu_stream_copy", FALSE, NULL)
          && _gpu_memory_check_host (destination, "gpu_stream_copy", TRUE, NULL)
+         && _gpu_native_context_check (context, NULL)
          && _gpu_timeline_get_capture (timeline) == 0;
 }
 

@@ -20,16 +20,17 @@
  * write host memory, and to gpu_stream_copy() from or to #GpuHostMemory that is not page-locked.
  * Blocking operations are staged if staging is faster: reads of at least 4 MiB and writes of at
  * least 8 MiB. Other operations are staged if the driver would block the caller: reads of at least
- * 64 KiB and writes of at least 2 MiB. Smaller writes are copied to page-locked memory during the
- * call: by the driver, or by the library where the driver would block. Other drivers do not need
- * staging, nor does memory that the library or the program has page-locked. Copies on profiling or
- * out-of-order streams, and copies that wait for user events, are not staged.
+ * 64 KiB and writes of at least 2 MiB. Smaller writes to buffers are copied to page-locked memory
+ * during the call: by the driver, or by the library where CUDA's driver would block. CUDA's driver
+ * blocks the third pending write of a region or to an image of 64 KiB to 2 MiB. Other drivers do
+ * not need staging, nor does memory that the library or the program has page-locked. Copies on
+ * profiling or out-of-order streams, and copies that wait for user events, are not staged.
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
  * about four chunks, or more of at most 4 MiB each, and drivers block a caller while about 50
  * chunks are pending: twelve copies of 2 MiB, or 200 MiB of large copies. Other threads that use
  * the stream or the memory are then blocked as well. A caller that must never block submits smaller
- * writes, at most 64 MiB of them at a time, or writes from #GpuHostMemory.
+ * writes, at most 32 MiB of them at a time, or writes from #GpuHostMemory.
  *
  * If the driver fails to report the completion of a chunk, the copy fails like any operation: its
  * events fail, and waits for them return the error.

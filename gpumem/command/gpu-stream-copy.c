@@ -581,7 +581,8 @@ gpu_stream_migrate (GpuStream        *stream,
  * cuMemcpyDtoDAsync), or from one device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
  * not overlap. The operation holds references to both memory objects until it completes. Does not
  * block, except that a copy from or to #GpuHostMemory that is not page-locked may block under the
- * same conditions as gpu_stream_write() or gpu_stream_read().
+ * same conditions as gpu_stream_write() or gpu_stream_read(), and on CUDA, if it has less than
+ * 2 MiB, until earlier work of @stream is complete.
  *
  * The first copy on streams of a CUDA context from or to memory of another device enables access to
  * that memory (cuCtxEnablePeerAccess), so that the devices copy directly.
@@ -646,7 +647,7 @@ gpu_stream_copy (GpuStream  *stream,
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). The
  * operation holds references to @bytes and @destination until it completes. Does not block under
  * these conditions: page-locked memory is available to stage pageable memory (see
- * gpu_context_set_staging_limit()); of writes from 64 KiB to 2 MiB, at most 64 MiB are pending; of
+ * gpu_context_set_staging_limit()); of writes from 64 KiB to 2 MiB, at most 32 MiB are pending; of
  * larger copies, at most about 50 chunks (see [Staging][gpumem-Staging]). Otherwise CUDA blocks the
  * caller until most of the data is copied. Other threads that submit to @stream or use @destination
  * are then blocked as well.

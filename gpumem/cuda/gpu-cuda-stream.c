@@ -202,8 +202,10 @@ static gboolean
 check_legacy (CUstream   handle,
               GError   **error)
 {
-  if (handle != CU_STREAM_LEGACY || _gpu_cuda_check_capture (handle) == CUDA_SUCCESS)
-    return TRUE;
+  CUresult code = handle == CU_STREAM_LEGACY ? _gpu_cuda_check_capture (handle) : CUDA_SUCCESS;
+
+  if (code != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+    return _gpu_cuda_check (code, "cuStreamGetCaptureInfo", error);
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                        "a stream that waits for the legacy default stream is being captured into a "

@@ -1188,7 +1188,9 @@ gpu_stream_is_idle (GpuStream  *stream,
   if (timeline == NULL)
     return FALSE;
 
-  status = _gpu_timeline_query (timeline, _gpu_timeline_get_submitted (timeline), &failure);
+  status = _gpu_backend_check_process (&failure)
+           ? _gpu_timeline_query (timeline, _gpu_timeline_get_submitted (timeline), &failure)
+           : GPU_EVENT_STATUS_FAILED;
   is_idle = status == GPU_EVENT_STATUS_COMPLETE
             && (!g_atomic_int_get (&timeline->is_open) || is_idle_for_driver (timeline, &failure));
 

@@ -23,9 +23,9 @@
  * driver 580 on an H200). */
 #define DRIVER_SIZE_MAX (64 * 1024)
 
-/* Blocks of writes behind pending work have at least this many bytes, and a power of two. The total
- * size of all blocks limits these writes. */
-#define WRITE_SIZE_MIN (256 * 1024)
+/* The block of a write behind pending work has at least this many bytes, and a power of two. The
+ * total size of the pending blocks limits these writes. */
+#define WRITE_SIZE_MIN (128 * 1024)
 #define WRITE_TOTAL_MAX (64 * 1024 * 1024)
 
 /* When a new block is needed, idle blocks are freed until their total size is at most this many
@@ -39,7 +39,7 @@ typedef struct
   guint8         *data;             /* the memory of the block */
   gsize           size;
   CUevent         done;             /* after the last copy */
-  gboolean        used;             /* by a mapping or a fill */
+  gboolean        used;             /* by a mapping, a fill or a write */
   gboolean        write;            /* unmapping copies the block back */
   gsize           mapped_size;      /* for buffers: size of the mapping in bytes */
   gsize           offset;           /* for buffers: offset of the mapping in the buffer */
@@ -204,7 +204,7 @@ add (GpuCudaContext  *context,
   return staging;
 }
 
-/* The same as for add() */
+/* Caller has entered the context and must not hold its lock. */
 static GpuCudaStaging *
 take (GpuCudaContext  *context,
       gsize            size,
@@ -597,41 +597,71 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
 
 /* --- writes behind pending work --------------------------------------------------------------- */
 
-/* Returns the smallest idle block of at least @size bytes, or a new one within the limit, or NULL.
- * Frees no block, because the driver may wait for the device then. Caller has entered the
- * context. */
+/* Caller holds `lock` of the context. Returns the total size of the blocks of this kind that are in
+ * use or that the device still reads. */
+static gsize
+get_pending_size_locked (GpuCudaContext *context)
+{
+  gsize total = 0;
+
+  for (guint i = 0; i < context->staging->len; i++)
+    {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i);
+
+      if (staging->size <= GPU_TRANSFER_MIN_ASYNC_WRITE && !is_idle (staging))
+        total += staging->size;
+    }
+
+  return total;
+}
+
+/* Returns an idle or a new block, or NULL if about WRITE_TOTAL_MAX bytes of blocks are pending.
+ * Leaves blocks of other sizes to other writes and to mappings. Frees no block, because the driver
+ * may wait for the device then; it does not wait for an allocation (seen with driver 580 on an
+ * H200). Caller has entered the context and must not hold its lock. */
 static GpuCudaStaging *
 take_for_write (GpuCudaContext *context,
                 gsize           size)
 {
-  gsize new_size = WRITE_SIZE_MIN;
-  gsize total = 0;
-  GpuCudaStaging *best = NULL;
+  gsize block_size = WRITE_SIZE_MIN;
+  GpuCudaStaging *taken = NULL;
+  gboolean may_add;
 
-  while (new_size < size)
-    new_size *= 2;
+  while (block_size < size)
+    block_size *= 2;
 
   g_mutex_lock (&context->lock);
 
   if (context->staging == NULL)
     context->staging = g_ptr_array_new ();
 
-  for (guint i = 0; i < context->staging->len; i++)
+  for (guint i = 0; i < context->staging->len && taken == NULL; i++)
     {
       GpuCudaStaging *staging = g_ptr_array_index (context->staging, i);
 
-      total += staging->size;
-      if (staging->size >= size && (best == NULL || staging->size < best->size)
-          && is_idle (staging))
-        best = staging;
+      if (staging->size == block_size && is_idle (staging))
+        taken = staging;
     }
 
-  if (best != NULL)
-    best->used = TRUE;
+  if (taken != NULL)
+    taken->used = TRUE;
 
+  may_add = taken == NULL
+            && get_pending_size_locked (context) + block_size <= WRITE_TOTAL_MAX;
   g_mutex_unlock (&context->lock);
 
-  return best != NULL || total + new_size > WRITE_TOTAL_MAX ? best : add (context, new_size, NULL);
+  return may_add ? add (context, block_size, NULL) : taken;
+}
+
+/* Returns FALSE if the driver reports another error: the memory may be page-locked, and get its
+ * contents later. */
+static gboolean
+is_pageable (gconstpointer data)
+{
+  unsigned int type = 0;
+
+  return _gpu_cuda.cuPointerGetAttribute (&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                          (guintptr) data) == CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Returns whether the driver may block a write until earlier work is complete. Neither queries a
@@ -644,8 +674,7 @@ may_block (CUstream      stream,
   return size > DRIVER_SIZE_MAX && size < GPU_TRANSFER_MIN_ASYNC_WRITE
          && _gpu_cuda_check_capture (stream) == CUDA_SUCCESS
          && _gpu_cuda.cuStreamQuery (stream) == CUDA_ERROR_NOT_READY
-         && _gpu_cuda_get_pointer_attribute ((guintptr) data, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                             0) == 0;
+         && is_pageable (data);
 }
 
 CUresult
