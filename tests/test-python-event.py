@@ -81,8 +81,11 @@ def capture(fixture):
     handle, graph = ctypes.c_void_p(stream.native_handle), ctypes.c_void_p()
     fixture.context.synchronize()
     equal(driver.cuStreamBeginCapture_v2(handle, 0), 0)
-    yield stream
-    equal(driver.cuStreamEndCapture(handle, ctypes.byref(graph)), 0)
+    try:
+        yield stream
+    finally:
+        code = driver.cuStreamEndCapture(handle, ctypes.byref(graph))
+    equal(code, 0)
     equal(driver.cuGraphDestroy(graph), 0)
 
 

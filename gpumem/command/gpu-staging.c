@@ -204,6 +204,8 @@ gpu_context_get_staging_limit (GpuContext *context)
  * If all memory is in use, a copy between a file and memory allocates 4 MiB beyond the limit, so
  * that its caller does not block. All pending copies of one stream share this memory.
  *
+ * The limit does not apply to the blocks of mappings and of smaller writes behind pending work.
+ *
  * Since: 0.1
  */
 void
