@@ -10,6 +10,7 @@
 #define MAX_BEHIND 64
 #define WRITE_SIZE 100000
 #define N_WRITES 60
+#define MAPPED_SIZE (64 * 1024 * 1024)
 
 static void
 fill (GpuStream *stream, GpuBuffer *buffer)
@@ -114,14 +115,16 @@ behind_try_does_not_wait (TestFixture *fixture)
     try_behind (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
-/* CUDA's driver would block the third of these writes until the kernel has ended. Earlier smaller
- * writes do not use up the page-locked memory for later ones. */
+/* CUDA's driver would block the third of these writes until the kernel has ended. The page-locked
+ * memory of an earlier mapping, as large as the limit of pending writes, does not count. */
 static void
 behind_write_does_not_wait (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) large = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
   g_autoptr (TestHold) hold = NULL;
   g_autofree guint8 *data = NULL;
 
@@ -129,6 +132,12 @@ behind_write_does_not_wait (TestFixture *fixture)
     return;
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   buffer = test_buffer (fixture, N_WRITES * WRITE_SIZE);
+  large = test_buffer (fixture, MAPPED_SIZE);
+  mapping = gpu_buffer_map (large, fixture->stream, GPU_MAP_FLAGS_READ, 0, MAPPED_SIZE, NULL,
+                            &error);
+  g_assert_no_error (error);
+  g_clear_object (&mapping);
+  test_synchronize (fixture->stream);
   hold = test_hold (stream);
   for (gsize i = 0; i < N_WRITES; i++)
     {
