@@ -317,6 +317,52 @@ rows_order (TestFixture *fixture)
     }
 }
 
+/* Takes 800 rows, of 64 bytes each, while @mapped is mapped. */
+static void
+check_mapped (TestFixture  *fixture,
+              GpuArray     *from,
+              const gint64 *rows,
+              gsize         mapped,
+              gboolean      is_allowed)
+{
+  const gssize shape[] = { 800, 64 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) to = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
+  g_autoptr (GpuMapping) mapping = gpu_buffer_map (GPU_BUFFER (gpu_array_get_memory (from)),
+                                                   fixture->stream, GPU_MAP_FLAGS_WRITE,
+                                                   mapped * 64, 64, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpint (gpu_stream_take_rows (fixture->stream, to, from, rows, 800, &error), ==,
+                   is_allowed);
+  if (!is_allowed)
+    test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_take_rows");
+  test_synchronize (fixture->stream);
+}
+
+/* The copies use the rows from the least to the greatest of the list, and no other rows: other rows
+ * may be mapped. */
+static void
+rows_mapped (TestFixture *fixture)
+{
+  const gssize shape[] = { 1000, 64 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) from = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
+  gint64 rows[800];
+
+  g_assert_no_error (error);
+  for (guint from_end = 0; from_end < 2; from_end++)
+    {
+      for (gint64 i = 0; i < 800; i++)
+        rows[i] = 100 + i * 7 % 800 - (from_end && i % 3 == 0 ? 1000 : 0);
+
+      check_mapped (fixture, from, rows, 99, TRUE);
+      check_mapped (fixture, from, rows, 100, FALSE);
+      check_mapped (fixture, from, rows, 899, FALSE);
+      check_mapped (fixture, from, rows, 900, TRUE);
+    }
+}
+
 typedef struct
 {
   TestFixture *fixture;
@@ -540,6 +586,20 @@ rows_refused_launch (TestFixture *fixture)
 }
 #endif
 
+static GpuArray *
+make_bytes (GpuBuffer *buffer,
+            gsize      offset,
+            gssize     n_rows,
+            gssize     width)
+{
+  g_autoptr (GError) error = NULL;
+  GpuArray *array = gpu_array_new_for_memory (GPU_MEMORY (buffer), offset, GPU_DTYPE_UINT8,
+                                              (gssize[]) { n_rows, width }, 2, NULL, 0, &error);
+
+  g_assert_no_error (error);
+  return array;
+}
+
 /* --- refusals ----------------------------------------------------------------------------- */
 
 static void
@@ -558,6 +618,41 @@ assert_refused (TestFixture *fixture,
   g_clear_error (&error);
   g_assert_false (gpu_stream_put_rows (fixture->stream, numbered, other, rows, 3, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_put_rows", text, more);
+}
+
+/* The same for one number at any position of a long list. */
+static void
+rows_refused_in_long_list (TestFixture *fixture)
+{
+  const gint64 refused[] = { 200, -201, G_MAXINT32, (gint64) G_MAXINT32 + 1, G_MAXUINT32,
+                             G_GINT64_CONSTANT (0x100000005), -(G_GINT64_CONSTANT (1) << 40) };
+  const guint positions[] = { 0, 63, 64, 127, 128, 199 };
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 400);
+  g_autoptr (GpuArray) from = make_bytes (buffer, 0, 200, 1);
+  g_autoptr (GpuArray) to = make_bytes (buffer, 200, 200, 1);
+  g_autoptr (GBytes) before = test_content (buffer);
+  g_autoptr (GBytes) after = NULL;
+  gint64 rows[200];
+
+  for (guint i = 0; i < 200; i++)
+    rows[i] = i * 7 % 200;
+
+  for (guint i = 0; i < G_N_ELEMENTS (refused) * G_N_ELEMENTS (positions); i++)
+    {
+      const guint position = positions[i % G_N_ELEMENTS (positions)];
+      const gint64 number = refused[i / G_N_ELEMENTS (positions)];
+      g_autofree char *text = g_strdup_printf ("row %" G_GINT64_FORMAT " at position %u", number,
+                                               position);
+      g_autoptr (GError) error = NULL;
+
+      rows[position] = number;
+      g_assert_false (gpu_stream_take_rows (fixture->stream, to, from, rows, 200, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, text, "with 200 rows");
+      rows[position] = position * 7 % 200;
+    }
+
+  after = test_content (buffer);
+  test_assert_bytes (after, before);
 }
 
 /* If one number is out of bounds, no row is copied. The error names the number and its position. */
@@ -602,20 +697,6 @@ rows_refused (TestFixture *fixture)
 }
 
 /* --- many rows ------------------------------------------------------------------------- */
-
-static GpuArray *
-make_bytes (GpuBuffer *buffer,
-            gsize      offset,
-            gssize     n_rows,
-            gssize     width)
-{
-  g_autoptr (GError) error = NULL;
-  GpuArray *array = gpu_array_new_for_memory (GPU_MEMORY (buffer), offset, GPU_DTYPE_UINT8,
-                                              (gssize[]) { n_rows, width }, 2, NULL, 0, &error);
-
-  g_assert_no_error (error);
-  return array;
-}
 
 /* Copies @n of n + 3 rows in a random order, without repeated numbers. */
 static void
@@ -802,6 +883,7 @@ main (int   argc,
   test_add ("repeated", rows_repeated);
   test_add ("references", rows_references);
   test_add ("order", rows_order);
+  test_add ("mapped", rows_mapped);
   test_add ("threads", rows_threads);
   test_add ("moved", rows_moved);
 #ifdef HAVE_CUDA
@@ -809,6 +891,7 @@ main (int   argc,
 #endif
   test_add ("behind-failure", rows_behind_failure);
   test_add ("refused", rows_refused);
+  test_add ("refused-in-long-list", rows_refused_in_long_list);
   test_add ("many", rows_many);
   test_add ("no-memory", rows_no_memory);
 

@@ -10,6 +10,9 @@
 /* The numbers that describe a copy, as in gpu_stream_copy_batch() */
 #define N_NUMBERS 5
 
+/* The compiler only vectorizes loops whose number of iterations it knows. */
+#define N_VECTORIZED 64
+
 typedef struct
 {
   const char      *function;
@@ -20,6 +23,10 @@ typedef struct
   gboolean         is_put;          /* whether the numbers are of rows of the destination */
   const gint64    *rows;
   gsize            n_rows;
+  gboolean         is_counted;      /* whether all numbers are counted from the first row, and are
+                                     * less than 2^31; set by check_rows() */
+  gint64           first;           /* the least number, counted from the first row; likewise */
+  gint64           last;            /* the greatest number; likewise */
 } Rows;
 
 /* --- checks --------------------------------------------------------------------------- */
@@ -31,9 +38,83 @@ get_numbered (const Rows *rows)
   return rows->is_put ? &rows->to : &rows->from;
 }
 
+/* Returns the number of a row, counted from the first row. */
+static gsize
+get_row (const Rows *rows,
+         gsize       i)
+{
+  const gint64 row = rows->rows[i];
+
+  return (gsize) (row < 0 ? row + get_numbered (rows)->shape[0] : row);
+}
+
+/* The bits that occur in numbers of rows, and the least and the greatest of their lower halves */
+typedef struct
+{
+  guint64 bits;
+  gint32  least;
+  gint32  greatest;
+} Summary;
+
+static inline __attribute__ ((always_inline)) void
+summarize (const gint64 *rows,
+           gsize         n_rows,
+           Summary      *summary)
+{
+  Summary next = *summary;
+
+  for (gsize i = 0; i < n_rows; i++)
+    {
+      const gint32 low = (gint32) rows[i];
+
+      next.bits |= (guint64) rows[i];
+      next.least = MIN (next.least, low);
+      next.greatest = MAX (next.greatest, low);
+    }
+
+  *summary = next;
+}
+
+/* Finds the first and the last row of a list of numbers from 0 to 2^31 - 1. Returns FALSE if the
+ * list has other numbers. */
 static gboolean
-check_rows (const Rows  *rows,
-            GError     **error)
+find_counted_rows (Rows *rows)
+{
+  Summary summary = { 0, G_MAXINT32, 0 };
+  gsize i = 0;
+
+  for (; i + N_VECTORIZED <= rows->n_rows; i += N_VECTORIZED)
+    summarize (rows->rows + i, N_VECTORIZED, &summary);
+  summarize (rows->rows + i, rows->n_rows - i, &summary);
+
+  rows->first = summary.least;
+  rows->last = summary.greatest;
+  rows->is_counted = summary.bits <= G_MAXINT32;
+
+  return rows->is_counted;
+}
+
+static gboolean
+check_row (const Rows  *rows,
+           gsize        i,
+           gint64       n,
+           GError     **error)
+{
+  if (rows->rows[i] >= -n && rows->rows[i] < n)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: row %" G_GINT64_FORMAT " at position %" G_GSIZE_FORMAT " of the list is out"
+               " of bounds for an array with %" G_GINT64_FORMAT " rows", rows->function,
+               rows->rows[i], i, n);
+
+  return FALSE;
+}
+
+/* Checks the numbers, and sets the members of @rows that summarize them. */
+static gboolean
+check_rows (Rows    *rows,
+            GError **error)
 {
   const GpuArrayLayout *layout = get_numbered (rows);
   gint64 n;
@@ -47,16 +128,18 @@ check_rows (const Rows  *rows,
     }
 
   n = layout->shape[0];
+  if (find_counted_rows (rows) && rows->last < n)
+    return TRUE;
+
+  rows->first = G_MAXINT64;
+  rows->last = 0;
   for (gsize i = 0; i < rows->n_rows; i++)
     {
-      if (rows->rows[i] >= -n && rows->rows[i] < n)
-        continue;
+      if (!check_row (rows, i, n, error))
+        return FALSE;
 
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: row %" G_GINT64_FORMAT " at position %" G_GSIZE_FORMAT " of the list is out"
-                   " of bounds for an array with %" G_GINT64_FORMAT " rows", rows->function,
-                   rows->rows[i], i, n);
-      return FALSE;
+      rows->first = MIN (rows->first, (gint64) get_row (rows, i));
+      rows->last = MAX (rows->last, (gint64) get_row (rows, i));
     }
 
   return TRUE;
@@ -99,16 +182,6 @@ get_first_row (const GpuArrayLayout *layout,
   row->n_dims--;
   memmove (row->shape, layout->shape + 1, row->n_dims * sizeof *row->shape);
   memmove (row->strides, layout->strides + 1, row->n_dims * sizeof *row->strides);
-}
-
-/* Returns the number of a row, counted from the first row. */
-static gsize
-get_row (const Rows *rows,
-         gsize       i)
-{
-  const gint64 row = rows->rows[i];
-
-  return (gsize) (row < 0 ? row + get_numbered (rows)->shape[0] : row);
 }
 
 /* Sets @seen to a bit for each row of the destination of put_rows(), and otherwise to NULL. */
@@ -178,30 +251,27 @@ list_copies (const Rows  *rows,
   return range;
 }
 
-/* Lists the numbers of the rows, counted from the first row, and returns the least and the greatest
- * of them. */
-static void
-list_numbers (const Rows  *rows,
-              guint32     *numbers,
-              guint32     *first,
-              guint32     *last)
+static inline __attribute__ ((always_inline)) void
+narrow (const gint64 *rows,
+        gsize         n_rows,
+        guint32      *numbers)
 {
-  const gint64 n = get_numbered (rows)->shape[0];
-  guint32 least = G_MAXUINT32;
-  guint32 greatest = 0;
+  for (gsize i = 0; i < n_rows; i++)
+    numbers[i] = (guint32) rows[i];
+}
 
-  for (gsize i = 0; i < rows->n_rows; i++)
-    {
-      const gint64 row = rows->rows[i];
-      const guint32 number = (guint32) (row < 0 ? row + n : row);
+/* Lists the numbers of the rows, counted from the first row. */
+static void
+list_numbers (const Rows *rows,
+              guint32    *numbers)
+{
+  gsize i = 0;
 
-      numbers[i] = number;
-      least = MIN (least, number);
-      greatest = MAX (greatest, number);
-    }
+  for (; rows->is_counted && i + N_VECTORIZED <= rows->n_rows; i += N_VECTORIZED)
+    narrow (rows->rows + i, N_VECTORIZED, numbers + i);
 
-  *first = least;
-  *last = greatest;
+  for (; i < rows->n_rows; i++)
+    numbers[i] = (guint32) get_row (rows, i);
 }
 
 /* Sets @unique to whether each row of the destination occurs once. */
@@ -228,8 +298,6 @@ static gboolean
 copy_numbered (const Rows     *rows,
                GpuTimeline    *timeline,
                const guint32  *numbers,
-               guint32         first,
-               guint32         last,
                gsize           size,
                GError        **error)
 {
@@ -240,7 +308,8 @@ copy_numbered (const Rows     *rows,
   };
 
   return _gpu_timeline_copy_rows (timeline, rows->function, rows->destination->memory,
-                                  rows->source->memory, &copy, first, last, error);
+                                  rows->source->memory, &copy, (guint32) rows->first,
+                                  (guint32) rows->last, error);
 }
 
 /* Copies one row after the other, for rows with gaps between their elements. */
@@ -282,7 +351,6 @@ copy_apart (Rows         *rows,
   const guint64 *ranges, *end;
   GpuArrayLayout to, from;
   gboolean whole, unique;
-  guint32 first, last;
   gsize size;
 
   get_first_row (&rows->to, &to);
@@ -298,12 +366,12 @@ copy_apart (Rows         *rows,
       if (numbers == NULL)
         return FALSE;
 
-      list_numbers (rows, numbers, &first, &last);
+      list_numbers (rows, numbers);
       if (!check_unique (rows, numbers, &unique, error))
         return FALSE;
 
       if (unique)
-        return copy_numbered (rows, timeline, numbers, first, last, size, error);
+        return copy_numbered (rows, timeline, numbers, size, error);
     }
 
   room = _gpu_try_alloc (rows->function, rows->n_rows, N_NUMBERS * sizeof *room, error);
