@@ -5,19 +5,20 @@ pread() and pwrite() with as many threads, safetensors, fastsafetensors, KvikIO 
 mode, np.memmap with CuPy, and read() into page-locked memory of PyTorch.
 
     benchmarks/files.py [--python FILE] [--folder FOLDER] [--gib N] [--rounds N] [--limit S]
-                        [DEVICE]
+                        [--threads N] [DEVICE]
 
 DEVICE defaults to the library's default device, and FOLDER to the folder for temporary files, which
 needs space for three files. In a tmpfs such as /dev/shm, no disk slows the writes. --python runs
-the other libraries in another Python interpreter. Times are wall-clock times, including the time
-to open the file. A GB is 10^9 bytes, and figures are medians of all rounds. A ratio is the speed of
-gpumem divided by the speed of the library in the previous column, as the median of the ratios of
-the rounds. Each library runs in a separate process, which sleeps while the other libraries are
-measured. Each process compares all bytes after its first round, and some of them after the
-others. A library that is not installed, or whose round takes more than --limit seconds, is omitted
-with the reason. pread() and pwrite() only copy between the file and memory of the host.
-fastsafetensors only reads files; that its data are right is checked with a file that PyTorch
-writes, whose time is not measured."""
+the other libraries in another Python interpreter. --threads sets the number of threads that access
+the file, by default the number of processors, but at most 12, as in gpumem. Times are wall-clock
+times, including the time to open the file. A GB is 10^9 bytes, and figures are medians of all
+rounds. A ratio is the speed of gpumem divided by the speed of the library in the previous column,
+as the median of the ratios of the rounds. Each library runs in a separate process, which sleeps
+while the other libraries are measured. Each process compares all bytes after its first round, and
+some of them after the others. A library that is not installed, or whose round takes more than
+--limit seconds, is omitted with the reason. pread() and pwrite() only copy between the file and
+memory of the host. fastsafetensors only reads files; that its data are right is checked with a file
+that PyTorch writes, whose time is not measured."""
 
 import argparse
 import concurrent.futures
@@ -36,6 +37,7 @@ RIVALS = {"pread()": "pread", "safetensors": "safetensors",
           "fastsafetensors": "fastsafetensors", "KvikIO": "kvikio", "memmap, CuPy": "memmap",
           "read(), PyTorch": "read"}
 READERS = {"fastsafetensors"}    # have no function that writes a file
+FILE_THREADS = 12               # at most, as in gpumem
 BLOCK = 64 << 20
 SAMPLE = 4099                   # bytes at the begin of each block; not a multiple of a page
 
@@ -259,6 +261,7 @@ def main():
     parser.add_argument("--gib", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=60, metavar="SECONDS")
+    parser.add_argument("--threads", type=int)
     parser.add_argument("device", nargs="?")
     options = parser.parse_args()
 
@@ -268,7 +271,8 @@ def main():
 
     device = Gpu.Device(options.device)
     size = int(options.gib * (1 << 30))
-    n_threads = Gpu.staging_get_n_threads()
+    n_threads = options.threads or min(len(os.sched_getaffinity(0)), FILE_THREADS)
+    os.environ["GPUMEM_COPY_THREADS"] = str(n_threads)          # in the processes
     with tempfile.TemporaryDirectory(prefix="gpumem-files-", dir=options.folder) as folder:
         make_input(os.path.join(folder, "input"), size)
         with open(os.path.join(folder, "output"), "wb") as file:

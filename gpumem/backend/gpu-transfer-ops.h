@@ -10,8 +10,7 @@ G_BEGIN_DECLS
  * the driver copies about as fast as the staging engine. But the driver blocks the caller until
  * earlier work has completed, unless the copy is an asynchronous write that fits into the driver's
  * own buffers. */
-#define GPU_TRANSFER_MIN_WRITE       ((gsize) 8 * 1024 * 1024)
-#define GPU_TRANSFER_MIN_READ        ((gsize) 4 * 1024 * 1024)
+#define GPU_TRANSFER_MIN             ((gsize) 4 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_WRITE ((gsize) 2 * 1024 * 1024)
 #define GPU_TRANSFER_MIN_ASYNC_READ  ((gsize) 64 * 1024)
 

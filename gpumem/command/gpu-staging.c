@@ -18,13 +18,13 @@
  *
  * With CUDA and with NVIDIA's driver for OpenCL, staging applies to all operations that read or
  * write host memory, and to gpu_stream_copy() from or to #GpuHostMemory that is not page-locked.
- * Blocking operations are staged if staging is faster: reads of at least 4 MiB and writes of at
- * least 8 MiB. Other operations are staged if the driver would block the caller: reads of at least
- * 64 KiB and writes of at least 2 MiB. Smaller writes to buffers are copied to page-locked memory
- * during the call: by the driver, or by the library where CUDA's driver would block. CUDA's driver
- * blocks the third pending write of a region or to an image of 64 KiB to 2 MiB. Other drivers do
- * not need staging, nor does memory that the library or the program has page-locked. Copies on
- * profiling or out-of-order streams, and copies that wait for user events, are not staged.
+ * Blocking operations of at least 4 MiB are staged, because that is faster. Other operations are
+ * staged if the driver would block the caller: reads of at least 64 KiB and writes of at least
+ * 2 MiB. Smaller writes to buffers are copied to page-locked memory during the call: by the driver,
+ * or by the library where CUDA's driver would block. CUDA's driver blocks the third pending write
+ * of a region or to an image of 64 KiB to 2 MiB. Other drivers do not need staging, nor does memory
+ * that the library or the program has page-locked. Copies on profiling or out-of-order streams, and
+ * copies that wait for user events, are not staged.
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into
  * about four chunks, or more of at most 4 MiB each, and drivers block a caller while about 50
@@ -39,10 +39,10 @@
  * and freed when memory runs short. If no page-locked memory can be allocated, or no thread can be
  * started, copies are not staged, and the library logs this once.
  *
- * All contexts of the process share the threads that copy to and from page-locked memory. The
- * threads exit after some idle time. The environment variable `GPUMEM_COPY_THREADS` sets their
- * initial number. `GPUMEM_DEBUG=transfer` shows which copies are staged, and which may block their
- * caller.
+ * All contexts of the process share the threads that copy to and from page-locked memory, and the
+ * threads that read and write files. They exit after some idle time. The environment variable
+ * `GPUMEM_COPY_THREADS` sets the initial number of each of the two groups.
+ * `GPUMEM_DEBUG=transfer` shows which copies are staged, and which may block their caller.
  *
  * All functions may be called from any thread.
  */
@@ -142,7 +142,8 @@ _gpu_submit_staged (GpuTimeline    *timeline,
 /**
  * gpu_staging_get_n_threads:
  *
- * Gets the number of threads that copy pageable host memory concurrently.
+ * Gets the number of threads that copy pageable host memory concurrently. As many threads read and
+ * write files, but by default up to 12.
  *
  * Returns: the number, by default the number of processors, but at most 8
  *
@@ -151,16 +152,17 @@ _gpu_submit_staged (GpuTimeline    *timeline,
 guint
 gpu_staging_get_n_threads (void)
 {
-  return _gpu_transfer_get_n_threads ();
+  return _gpu_transfer_get_n_threads (FALSE);
 }
 
 /**
  * gpu_staging_set_n_threads:
  * @n_threads: the number of threads, at most 256; 0 for the initial number
  *
- * Sets the number of threads that copy pageable host memory concurrently. The driver itself copies
- * as fast as one such thread. Therefore, with one thread, copies are staged only to avoid blocking
- * the caller. The call does not affect copies in flight.
+ * Sets the number of threads that copy pageable host memory concurrently, and the number of those
+ * that read and write files. The driver itself copies as fast as one such thread. Therefore, with
+ * one thread, copies are staged only to avoid blocking the caller. The call does not affect copies
+ * in flight.
  *
  * Since: 0.1
  */

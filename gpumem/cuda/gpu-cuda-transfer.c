@@ -16,7 +16,7 @@ transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
   if (!blocking)
     return write ? GPU_TRANSFER_MIN_ASYNC_WRITE : GPU_TRANSFER_MIN_ASYNC_READ;
 
-  return write ? GPU_TRANSFER_MIN_WRITE : GPU_TRANSFER_MIN_READ;
+  return GPU_TRANSFER_MIN;
 }
 
 /* Queries the driver, because any code in the process may have allocated or registered the memory.

@@ -22,7 +22,7 @@ transfer_get_min_size (GpuNativeContext *context,
   if (!blocking)
     return write ? GPU_TRANSFER_MIN_ASYNC_WRITE : GPU_TRANSFER_MIN_ASYNC_READ;
 
-  return write ? GPU_TRANSFER_MIN_WRITE : GPU_TRANSFER_MIN_READ;
+  return GPU_TRANSFER_MIN;
 }
 
 static gboolean

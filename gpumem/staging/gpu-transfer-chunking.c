@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #include "gpumem/staging/gpu-transfer-private.h"
 
 /* Small copies are split into a few chunks, so that the device starts early. More chunks would cost
@@ -17,14 +13,15 @@
 /* These numbers determine the size of a piece, which one thread copies at a time. A piece is so
  * small that threads can share the work, and so large that threads are not woken too often. */
 #define PIECES_WANTED 32
-#define PIECES_OF_SLOT_MIN 4
+#define PIECES_OF_SLOT_MIN 16
 #define PIECES_OF_SLOT_MAX 64
+
+/* The size from which copies to the device leave their data in the caches, in slots. Such a copy
+ * reuses its slots, and the device reads each chunk long after the processors wrote it. */
+#define CACHED_SLOTS_MIN 32
 
 /* The minimum size of rows that are copied one by one, in bytes */
 #define ROW_SIZE_MIN 64
-
-/* The size from which non-temporal stores are faster, in bytes */
-#define STREAM_SIZE_MIN 4096
 
 #define ALIGNMENT 4096
 #define N_CHUNKS_MAX (1 << 20)
@@ -101,6 +98,7 @@ _gpu_transfer_chunking_init (GpuTransferChunking *chunking,
   chunking->chunk_size = slot / (slot / chunking->chunk_size) / ALIGNMENT * ALIGNMENT;
   chunking->piece_size = CLAMP (size / PIECES_WANTED, slot / PIECES_OF_SLOT_MAX,
                                 slot / PIECES_OF_SLOT_MIN);
+  chunking->is_cached = copy->write && size >= CACHED_SLOTS_MIN * slot;
   cut (chunking, copy->unit);
 
   if ((chunking->width < ROW_SIZE_MIN && size != chunking->width)
@@ -139,71 +137,37 @@ _gpu_transfer_get_n_pieces (const GpuTransferChunking *chunking,
   return n_rows > 1 ? MIN (n_pieces, n_rows) : n_pieces;
 }
 
-/* Copies with stores that bypass the caches, for memory that the processor does not read soon. */
+/* A large copy from the device bypasses the caches because its data would evict the working set of
+ * the program. */
 static void
-copy_streaming (guint8       *to,
-                const guint8 *from,
-                gsize         size)
+copy_row (const GpuTransferCopy     *copy,
+          const GpuTransferChunking *chunking,
+          guint8                    *host,
+          guint8                    *data,
+          gsize                      size)
 {
-#ifdef __SSE2__
-  gsize begin = MIN (-(guintptr) to % 64, size);
-
-  memcpy (to, from, begin);
-  to += begin;
-  from += begin;
-  size -= begin;
-
-  for (; size >= 64; size -= 64, to += 64, from += 64)
-    {
-      __m128i a = _mm_loadu_si128 ((const __m128i *) from);
-      __m128i b = _mm_loadu_si128 ((const __m128i *) from + 1);
-      __m128i c = _mm_loadu_si128 ((const __m128i *) from + 2);
-      __m128i d = _mm_loadu_si128 ((const __m128i *) from + 3);
-
-      _mm_stream_si128 ((__m128i *) to, a);
-      _mm_stream_si128 ((__m128i *) to + 1, b);
-      _mm_stream_si128 ((__m128i *) to + 2, c);
-      _mm_stream_si128 ((__m128i *) to + 3, d);
-    }
-
-  /* Make the streaming stores visible to other threads before the end of the copy is reported to
-   * them. */
-  _mm_sfence ();
-#endif
-
-  memcpy (to, from, size);
-}
-
-/* A copy to the device leaves the data in the CPU caches, from which the device reads it. A large
- * copy from the device bypasses the caches, because its data would evict the working set of the
- * program. */
-static void
-copy_row (const GpuTransferCopy *copy,
-          guint8                *host,
-          guint8                *data,
-          gsize                  size)
-{
-  if (copy->write)
+  if (chunking->is_cached)
     memcpy (data, host, size);
-  else if (size < STREAM_SIZE_MIN)
-    memcpy (host, data, size);
+  else if (copy->write)
+    _gpu_transfer_copy_streaming (data, host, size);
   else
-    copy_streaming (host, data, size);
+    _gpu_transfer_copy_streaming (host, data, size);
 }
 
 /* Copies a piece of whole rows of @box. */
 static void
-copy_rows (const GpuTransferCopy *copy,
-           const GpuTransferBox  *box,
-           gsize                  begin,
-           gsize                  end,
-           guint8                *data)
+copy_rows (const GpuTransferCopy     *copy,
+           const GpuTransferChunking *chunking,
+           const GpuTransferBox      *box,
+           gsize                      begin,
+           gsize                      end,
+           guint8                    *data)
 {
   guint8 *host = (guint8 *) copy->host.data + copy->host.offset + box->x;
 
   for (gsize row = begin; row < end; row++)
-    copy_row (copy, host + (box->y + row % box->height) * copy->host.row_pitch
-                    + (box->z + row / box->height) * copy->host.slice_pitch,
+    copy_row (copy, chunking, host + (box->y + row % box->height) * copy->host.row_pitch
+                              + (box->z + row / box->height) * copy->host.slice_pitch,
               data + row * box->width, box->width);
 }
 
@@ -221,8 +185,9 @@ _gpu_transfer_copy_piece (const GpuTransferCopy     *copy,
   gsize offset = copy->host.offset + box->x + begin;
 
   if (n_rows > 1)
-    copy_rows (copy, box, n_rows * piece / n_pieces, n_rows * (piece + 1) / n_pieces, data);
+    copy_rows (copy, chunking, box, n_rows * piece / n_pieces, n_rows * (piece + 1) / n_pieces,
+               data);
   else
-    copy_row (copy, (guint8 *) copy->host.data + offset + box->y * copy->host.row_pitch
-                    + box->z * copy->host.slice_pitch, data + begin, end - begin);
+    copy_row (copy, chunking, (guint8 *) copy->host.data + offset + box->y * copy->host.row_pitch
+                              + box->z * copy->host.slice_pitch, data + begin, end - begin);
 }

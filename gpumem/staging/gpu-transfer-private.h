@@ -95,6 +95,7 @@ typedef struct
   guint n_chunks;
   gsize chunk_size;                 /* maximum size of a chunk, in bytes */
   gsize piece_size;                 /* bytes that a thread copies at a time, approximately */
+  gboolean is_cached;               /* the copied bytes stay in the caches of the processors */
 } GpuTransferChunking;
 
 /* Returns FALSE for a copy with too many chunks or with rows that are too small. */
@@ -111,6 +112,11 @@ void     _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
                                      const GpuTransferBox      *box,
                                      guint                      piece,
                                      guint8                    *data);
+
+/* gpu-transfer-streaming.c: copies @size bytes, which do not overlap. */
+void     _gpu_transfer_copy_streaming (guint8               *to,
+                                     const guint8           *from,
+                                     gsize                   size);
 
 /* gpu-transfer-pieces.c: copies between a file and places in memory, by several threads. */
 typedef struct _GpuTransferPieces GpuTransferPieces;

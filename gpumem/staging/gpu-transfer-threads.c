@@ -1,53 +1,71 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Three groups of threads. Copying threads, by default at most GPUMEM_COPY_THREADS, copy between
- * host memory and slots. As many other threads read and write files, so that a slow file does not
- * delay copies of memory. Driving threads wait for the device: one thread for each copy that its
- * caller does not drive. */
+/* Three groups of threads. Copying threads copy between host memory and slots. Other threads read
+ * and write files, so that a slow file does not delay copies of memory. Driving threads wait for
+ * the device: one thread for each copy that its caller does not drive. */
 #include "config.h"
 
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/staging/gpu-transfer-private.h"
 
+/* More threads do not copy memory faster. Threads that read files also spend time in system calls,
+ * so more of them are needed to keep the link to a GPU busy. */
 #define DEFAULT_MAX_THREADS 8
+#define DEFAULT_MAX_FILE_THREADS 12
 #define MAX_THREADS 256
 
-static GMutex lock;
-static guint  n_threads;                /* guarded by `lock`; 0 before the first use */
-static gint   n_threads_known;          /* atomic; a copy of n_threads, to be read without `lock` */
+static gint n_wanted;                   /* atomic; the number that the program has set, or 0 */
 
+/* Gets the number that the environment sets, or 0. */
 static guint
-get_default (void)
+get_environment (void)
 {
   const char *text = g_getenv ("GPUMEM_COPY_THREADS");
   guint64 value;
 
   if (text == NULL)
-    return MIN (g_get_num_processors (), DEFAULT_MAX_THREADS);
+    return 0;
 
   if (g_ascii_string_to_unsigned (text, 10, 1, MAX_THREADS, &value, NULL))
     return value;
 
   g_warning ("GPUMEM_COPY_THREADS=%s is not a number from 1 to %d", text, MAX_THREADS);
 
-  return MIN (g_get_num_processors (), DEFAULT_MAX_THREADS);
+  return 0;
+}
+
+/* Reads the environment once per process. */
+static guint
+get_initial (void)
+{
+  static gsize number;                  /* plus 1 */
+
+  if (g_once_init_enter (&number))
+    g_once_init_leave (&number, get_environment () + 1);
+
+  return number - 1;
+}
+
+/* Counts the processors once per process, because that is a system call. */
+static guint
+get_default (gboolean for_file)
+{
+  static gsize n_processors;
+
+  if (g_once_init_enter (&n_processors))
+    g_once_init_leave (&n_processors, g_get_num_processors ());
+
+  return MIN (n_processors, for_file ? DEFAULT_MAX_FILE_THREADS : DEFAULT_MAX_THREADS);
 }
 
 guint
-_gpu_transfer_get_n_threads (void)
+_gpu_transfer_get_n_threads (gboolean for_file)
 {
-  guint n = (guint) g_atomic_int_get (&n_threads_known);
+  guint n = (guint) g_atomic_int_get (&n_wanted);
 
-  if (n != 0)
-    return n;
+  if (n == 0)
+    n = get_initial ();
 
-  g_mutex_lock (&lock);
-  if (n_threads == 0)
-    n_threads = get_default ();
-  n = n_threads;
-  g_atomic_int_set (&n_threads_known, (gint) n);
-  g_mutex_unlock (&lock);
-
-  return n;
+  return n != 0 ? n : get_default (for_file);
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
@@ -96,8 +114,8 @@ _gpu_transfer_push_copy (GpuTransferFunc func,
                          gpointer        data,
                          gboolean        for_file)
 {
-  return push (for_file ? &file_workers : &copy_workers, _gpu_transfer_get_n_threads (), func,
-               data);
+  return push (for_file ? &file_workers : &copy_workers, _gpu_transfer_get_n_threads (for_file),
+               func, data);
 }
 
 gboolean
@@ -110,14 +128,7 @@ _gpu_transfer_push_wait (GpuTransferFunc func,
 void
 _gpu_transfer_set_n_threads (guint n)
 {
-  n = MIN (n, MAX_THREADS);
-
-  g_mutex_lock (&lock);
-  n_threads = n != 0 ? n : get_default ();
-  n = n_threads;
-  g_atomic_int_set (&n_threads_known, (gint) n);
-  g_mutex_unlock (&lock);
-
-  _gpu_workers_set_max_threads (&copy_workers, n);
-  _gpu_workers_set_max_threads (&file_workers, n);
+  g_atomic_int_set (&n_wanted, (gint) MIN (n, MAX_THREADS));
+  _gpu_workers_set_max_threads (&copy_workers, _gpu_transfer_get_n_threads (FALSE));
+  _gpu_workers_set_max_threads (&file_workers, _gpu_transfer_get_n_threads (TRUE));
 }

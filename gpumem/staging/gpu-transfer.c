@@ -7,6 +7,9 @@
  * usually arrive sooner. */
 #define LINGER_TIME 300
 
+/* The number of threads that each copying thread wakes */
+#define N_WOKEN 3
+
 struct _GpuTransfer
 {
   gatomicrefcount   refs;
@@ -193,12 +196,13 @@ copy_piece_locked (GpuTransfer *transfer)
 
 static void copy_in_worker (gpointer data);
 
-/* Each thread wakes at most two others, which wake further threads in turn: waking a thread takes
- * longer than copying a few pieces. */
+/* The threads wake further threads in turn, because waking a thread takes longer than copying a few
+ * pieces. */
 static void
 wake_workers_locked (GpuTransfer *transfer)
 {
-  for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->chunking.n_chunks
+  for (guint i = 0; i < N_WOKEN && !transfer->aborted
+                    && transfer->chunk < transfer->chunking.n_chunks
                     && transfer->n_copy_workers < transfer->max_copy_workers; i++)
     {
       if (!_gpu_transfer_push_copy (copy_in_worker, _gpu_transfer_ref (transfer), FALSE))
@@ -699,7 +703,7 @@ should_stage (GpuNativeContext      *context,
 
   if (_gpu_debug_has (GPU_DEBUG_STAGE))
     least = 1;
-  else if (blocking && _gpu_transfer_get_n_threads () == 1)
+  else if (blocking && _gpu_transfer_get_n_threads (FALSE) == 1)
     least = G_MAXSIZE;
 
   return size >= least && (ops->has_host_waits == NULL || ops->has_host_waits (context))
@@ -772,7 +776,8 @@ choose_threads (GpuTransfer *transfer)
         transfer->driven_by_caller = FALSE;
     }
 
-  transfer->max_copy_workers = MAX (_gpu_transfer_get_n_threads () - transfer->driven_by_caller, 1);
+  transfer->max_copy_workers
+    = MAX (_gpu_transfer_get_n_threads (FALSE) - transfer->driven_by_caller, 1);
 }
 
 /* Wakes the copying threads before any command is submitted: for a copy to the device, they begin

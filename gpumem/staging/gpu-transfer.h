@@ -83,8 +83,9 @@ gsize        _gpu_transfer_get_size      (GpuNativeContext       *context);
 gboolean     _gpu_transfer_trim          (GpuNativeContext       *context,
                                           gsize                   size);
 
-/* gpu-transfer-threads.c: the copying threads of the process. */
-guint        _gpu_transfer_get_n_threads (void);
+/* gpu-transfer-threads.c: the threads of the process that copy memory, or with @for_file those that
+ * read and write files. */
+guint        _gpu_transfer_get_n_threads (gboolean               for_file);
 void         _gpu_transfer_set_n_threads (guint                   n_threads);
 
 G_END_DECLS
