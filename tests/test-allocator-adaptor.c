@@ -2,7 +2,10 @@
 /* Adaptors: statistics, limits, logging and deferred frees, with every way of freeing memory. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <glib/gstdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "test-allocator-util.h"
 
@@ -593,6 +596,93 @@ adaptor_logging_path (TestFixture *fixture)
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
+/* Logs one allocation to @path. */
+static void
+log_to_path (GpuAllocator *upstream, const char *path)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuLoggingAllocator) logging =
+    gpu_logging_allocator_new_for_path (upstream, path, &error);
+  g_autoptr (GpuMemory) memory = NULL;
+
+  g_assert_no_error (error);
+  memory = test_alloc (GPU_ALLOCATOR (logging), 100);
+  g_clear_object (&memory);
+  test_assert_ok (gpu_logging_allocator_flush (logging, &error), error);
+}
+
+/* A log keeps a symbolic link, and the mode and the other names of the file. */
+static void
+check_links (GpuAllocator *upstream, const char *folder)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *real = g_build_filename (folder, "real", NULL);
+  g_autofree char *other = g_build_filename (folder, "other", NULL);
+  g_autofree char *name = g_build_filename (folder, "link", NULL);
+  g_autofree char *text = NULL;
+  g_autoptr (GArray) lines = NULL;
+  struct stat status;
+  gsize size;
+
+  g_assert_true (g_file_set_contents (real, "earlier\n", -1, &error));
+  g_assert_cmpint (g_chmod (real, 0600), ==, 0);
+  g_assert_cmpint (link (real, other), ==, 0);
+  g_assert_cmpint (symlink ("real", name), ==, 0);
+  log_to_path (upstream, name);
+
+  g_assert_true (g_file_test (name, G_FILE_TEST_IS_SYMLINK));
+  g_assert_cmpint (stat (real, &status), ==, 0);
+  g_assert_cmpuint (status.st_nlink, ==, 2);
+  g_assert_cmpuint (status.st_mode & 0777, ==, 0600);
+  g_assert_true (g_file_get_contents (other, &text, &size, &error));
+  lines = parse_log (text, size);
+  g_assert_cmpuint (lines->len, ==, 2);
+
+  g_assert_cmpint (g_remove (name), ==, 0);
+  g_assert_cmpint (g_remove (other), ==, 0);
+  g_assert_cmpint (g_remove (real), ==, 0);
+}
+
+/* A log passes through a FIFO and fails for a folder. */
+static void
+check_no_file (GpuAllocator *upstream, const char *folder)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = g_build_filename (folder, "fifo", NULL);
+  char text[4096];
+  g_autoptr (GArray) lines = NULL;
+  gssize size;
+  int fd;
+
+  g_assert_cmpint (mkfifo (path, 0600), ==, 0);
+  fd = g_open (path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+  g_assert_cmpint (fd, >=, 0);
+  log_to_path (upstream, path);
+  size = read (fd, text, sizeof text);
+  g_assert_cmpint (size, >, 0);
+  lines = parse_log (text, (gsize) size);
+  g_assert_cmpuint (lines->len, ==, 2);
+  g_assert_cmpint (close (fd), ==, 0);
+  g_assert_cmpint (g_remove (path), ==, 0);
+
+  g_assert_cmpint (g_mkdir (path, 0700), ==, 0);
+  g_assert_null (gpu_logging_allocator_new_for_path (upstream, path, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_IS_DIRECTORY);
+  g_assert_cmpint (g_rmdir (path), ==, 0);
+}
+
+static void
+adaptor_logging_links (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *folder = g_dir_make_tmp ("gpumem-XXXXXX", &error);
+  g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
+
+  check_links (upstream, folder);
+  check_no_file (upstream, folder);
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
 /* If no more output can be written, a flush fails once, and no memory leaks. */
 static void
 adaptor_logging_full (TestFixture *fixture)
@@ -939,6 +1029,7 @@ main (int argc, char **argv)
   test_add ("warns", adaptor_warns);
   test_add ("logging", adaptor_logging);
   test_add ("logging-path", adaptor_logging_path);
+  test_add ("logging-links", adaptor_logging_links);
   test_add ("logging-full", adaptor_logging_full);
   test_add ("logging-flush", adaptor_logging_flush);
   test_add ("failure", adaptor_failure);

@@ -320,14 +320,37 @@ gpu_logging_allocator_new (GpuAllocator  *upstream,
   return g_object_new (GPU_TYPE_LOGGING_ALLOCATOR, "upstream", upstream, "output", output, NULL);
 }
 
+/* Opens a file and removes its content. Keeps the file itself, with its mode and its other names,
+ * because the program may not own a folder, a FIFO or a device at that path. */
+static GOutputStream *
+open_path (const char  *path,
+           GError     **error)
+{
+  g_autoptr (GFile) file = g_file_new_for_path (path);
+  g_autoptr (GFileOutputStream) output = g_file_append_to (file, G_FILE_CREATE_NONE, NULL, error);
+  g_autoptr (GFileInfo) info = NULL;
+
+  if (output == NULL)
+    return NULL;
+
+  info = g_file_output_stream_query_info (output, G_FILE_ATTRIBUTE_STANDARD_TYPE, NULL, error);
+
+  if (info == NULL ||
+      (g_file_info_get_file_type (info) == G_FILE_TYPE_REGULAR &&
+       !g_seekable_truncate (G_SEEKABLE (output), 0, NULL, error)))
+    return NULL;
+
+  return G_OUTPUT_STREAM (g_steal_pointer (&output));
+}
+
 /**
  * gpu_logging_allocator_new_for_path:
  * @upstream: the allocator to wrap
- * @path: (type filename): a file, which is created or replaced
+ * @path: (type filename): a file, which is created or truncated
  * @error: return location for an error
  *
- * Creates an adaptor that logs to a file. Blocks while the file is opened. May be called from any
- * thread.
+ * Creates an adaptor that logs to a file. Follows symbolic links. Blocks while the file is opened,
+ * which a FIFO delays until another process or thread reads from it. May be called from any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with an error of #G_IO_ERROR
  *
@@ -338,17 +361,14 @@ gpu_logging_allocator_new_for_path (GpuAllocator  *upstream,
                                     const char    *path,
                                     GError       **error)
 {
-  g_autoptr (GFile) file = NULL;
-  g_autoptr (GFileOutputStream) output = NULL;
+  g_autoptr (GOutputStream) output = NULL;
 
   g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
   g_return_val_if_fail (path != NULL, NULL);
 
-  file = g_file_new_for_path (path);
-  g_file_delete (file, NULL, NULL);
-  output = g_file_append_to (file, G_FILE_CREATE_NONE, NULL, error);
+  output = open_path (path, error);
 
-  return output != NULL ? gpu_logging_allocator_new (upstream, G_OUTPUT_STREAM (output)) : NULL;
+  return output != NULL ? gpu_logging_allocator_new (upstream, output) : NULL;
 }
 
 /**
