@@ -32,6 +32,16 @@ test_allocator_init (TestAllocator *allocator)
 }
 
 static GpuMemory *
+alloc_foreign (TestAllocator *allocator, gsize size, GError **error)
+{
+  g_autoptr (GpuContext) other = gpu_context_new (gpu_context_get_device (allocator->context),
+                                                  GPU_CONTEXT_FLAGS_NONE, error);
+
+  return other != NULL
+         ? GPU_MEMORY (gpu_buffer_new (other, GPU_MEMORY_FLAGS_NONE, size, error)) : NULL;
+}
+
+static GpuMemory *
 allocator_alloc (GpuAllocator  *object,
                  gsize          size,
                  GpuStream     *stream G_GNUC_UNUSED,
@@ -50,6 +60,9 @@ allocator_alloc (GpuAllocator  *object,
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no room in the test");
       return NULL;
     }
+
+  if (allocator->gives == TEST_GIVES_FOREIGN)
+    return alloc_foreign (allocator, size, error);
 
   memory = g_queue_pop_tail (&allocator->kept);
 

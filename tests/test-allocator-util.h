@@ -13,6 +13,7 @@ typedef enum
   TEST_GIVES_NOTHING,
   TEST_GIVES_LITTLE,
   TEST_GIVES_RELEASED,
+  TEST_GIVES_FOREIGN,               /* memory of another context of the device */
   TEST_GIVES_ERROR
 } TestGives;
 

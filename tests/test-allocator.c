@@ -394,8 +394,8 @@ allocator_external (TestFixture *fixture)
 
 /* --- memory of the program --------------------------------------------------- */
 
-/* An allocation fails if the implementation returns no memory, too little memory, or released
- * memory. */
+/* An allocation fails if the implementation returns no memory, too little memory, released memory
+ * or memory of another context. */
 static void
 allocator_custom (TestFixture *fixture)
 {
@@ -410,7 +410,8 @@ allocator_custom (TestFixture *fixture)
     { TEST_GIVES_NOTHING, GPU_ERROR_FAILED, "neither 100 bytes nor an error" },
     { TEST_GIVES_LITTLE, GPU_ERROR_FAILED, "returned 1 bytes for a request of 100" },
     { TEST_GIVES_RELEASED, GPU_ERROR_RELEASED, "released" },
-    { TEST_GIVES_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no room in the test" }
+    { TEST_GIVES_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no room in the test" },
+    { TEST_GIVES_FOREIGN, GPU_ERROR_FAILED, "a GpuBuffer of another context, on " }
   };
   g_autoptr (GError) error = NULL;
   g_autoptr (TestAllocator) allocator = test_allocator_new (fixture);

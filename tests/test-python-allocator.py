@@ -48,6 +48,21 @@ class Shelf(GObject.Object, Gpu.Allocator):
             self.kept.append(memory)
 
 
+class Wrong(GObject.Object, Gpu.Allocator):
+    """An allocator that returns the same memory for each request."""
+
+    def __init__(self, context, memory):
+        super().__init__()
+        self.context = context
+        self.memory = memory
+
+    def do_get_context(self):
+        return self.context
+
+    def do_alloc(self, size, stream):
+        return self.memory
+
+
 class Nothing(GObject.Object, Gpu.Allocator):
     def do_alloc(self, size, stream):
         return None
@@ -385,6 +400,25 @@ def test_wrong_context(fixture):
     with raises(TypeError, "context.using_allocator"):
         with Gpu.using_allocator(lambda size: None):
             pass
+
+
+def test_wrong_memory(fixture):
+    """Pools, arrays and adaptors refuse images, and memory of another context."""
+    context = fixture.context
+    texts = {"image": "returned a GpuImage", "other": "a GpuBuffer of another context, on "}
+    memories = {"other": Gpu.Buffer(Gpu.Context(fixture.device), 4096)}
+    if fixture.device.capabilities & Gpu.Capabilities.IMAGES:
+        memories["image"] = Gpu.Image(context, "r-float32", (32, 32))
+    for name, memory in memories.items():
+        wrong = Wrong(context, memory)
+        pools = [Gpu.MemoryPool.new_for_allocator(wrong, kind)
+                 for kind in (Gpu.MemoryPoolKind.SEGMENTS, Gpu.MemoryPoolKind.BINS)]
+        for take in (wrong, Gpu.LimitAllocator(wrong, 1 << 40), *pools,
+                     lambda size: Gpu.Array(context, size, "uint8", allocator=wrong)):
+            with raises(Gpu.Error.FAILED, texts[name]):
+                take(64)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "another context, on " + fixture.device.id):
+        Gpu.Array(Gpu.Context(fixture.device), 5, allocator=Gpu.DeferredAllocator(context))
 
 
 def test_adaptors(fixture):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
 /**
@@ -54,7 +55,8 @@
 /**
  * GpuAllocatorInterface:
  * @alloc: returns at least @size bytes of memory, or sets an error. @size is never 0. The memory
- *   must not be in use elsewhere.
+ *   must not be in use elsewhere, must not be an image, and must belong to the context that
+ *   `get_context` returns.
  * @free: implements gpu_allocator_free(), which frees memory while references to it still exist.
  *   The default implementation calls gpu_memory_release(). If the program calls
  *   gpu_memory_release() or drops the last reference, this function is not called.
@@ -109,6 +111,40 @@ gpu_allocator_default_init (GpuAllocatorInterface *iface)
   iface->trim = default_trim;
 }
 
+static const char *
+get_device_id (GpuContext *context)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+
+  return native != NULL ? native->devices[0]->id : "no device";
+}
+
+/* Checks that the memory has bytes that the context of the allocator can use: a pool, an array or
+ * an adaptor may crash otherwise. */
+static gboolean
+check_kind (GpuAllocator  *allocator,
+            GpuMemory     *memory,
+            GError       **error)
+{
+  GpuContext *context = gpu_allocator_get_context (allocator);
+
+  if (memory->is_image)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
+                 "gpu_allocator_alloc: the allocator %s returned a %s, which has texels instead "
+                 "of bytes; return a buffer",
+                 G_OBJECT_TYPE_NAME (allocator), G_OBJECT_TYPE_NAME (memory));
+  else if (context != NULL && context != memory->context)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
+                 "gpu_allocator_alloc: the allocator %s returned a %s of another context, on %s, "
+                 "than the allocator, on %s", G_OBJECT_TYPE_NAME (allocator),
+                 G_OBJECT_TYPE_NAME (memory), get_device_id (memory->context),
+                 get_device_id (context));
+  else
+    return TRUE;
+
+  return FALSE;
+}
+
 /* Validates the result of an allocator, because the program may implement the allocator. */
 static gboolean
 check_memory (GpuAllocator  *allocator,
@@ -126,7 +162,8 @@ check_memory (GpuAllocator  *allocator,
       return FALSE;
     }
 
-  if (!_gpu_memory_check (memory, "gpu_allocator_alloc", error))
+  if (!_gpu_memory_check (memory, "gpu_allocator_alloc", error)
+      || !check_kind (allocator, memory, error))
     return FALSE;
 
   if (memory->size >= size)
@@ -154,7 +191,8 @@ check_memory (GpuAllocator  *allocator,
  *
  * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL without an error
  *   for a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator,
- *   or %GPU_ERROR_FAILED if an implementation returned no memory and no error, or too few bytes
+ *   or %GPU_ERROR_FAILED if an implementation returned no memory and no error, too few bytes, an
+ *   image, or memory of another context than gpu_allocator_get_context()
  *
  * Since: 0.1
  */

@@ -64,12 +64,14 @@ allocate (GpuContext            *context,
       return NULL;
     }
 
-  if (memory->context == context && !memory->is_image)
+  if (memory->context == context)
     return g_steal_pointer (&memory);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the allocator %s returned an image, or memory of another context", function,
-               G_OBJECT_TYPE_NAME (allocator));
+               "%s: the allocator %s belongs to another context, on %s, than the array, on %s",
+               function, G_OBJECT_TYPE_NAME (allocator),
+               _gpu_context_get_native (memory->context)->devices[0]->id,
+               _gpu_context_get_native (context)->devices[0]->id);
 
   return NULL;
 }
