@@ -362,7 +362,7 @@ check_usage (GpuTrackingAllocator *tracking, const char *tag, guint64 bytes, gui
 static char *
 find_tag (GpuTrackingAllocator *tracking, guint64 size, gpointer data)
 {
-  return size >= 1000 ? g_strdup ("large") : NULL;
+  return size == 1000 ? g_strdup ("large") : NULL;
 }
 
 /* The usage has the memory of each tag now, and at the time of the peak of all memory. */
@@ -387,6 +387,10 @@ adaptor_usage (TestFixture *fixture)
   g_clear_object (&large);
   check_usage (tracking, "large", 0, 0, 1000, 1);
   g_object_set (tracking, "tag", "later", NULL);
+  /* The tag of a handler takes precedence. */
+  large = test_alloc (allocator, 1000);
+  check_usage (tracking, "large", 1000, 1, 1000, 1);
+  g_clear_object (&large);
   later = test_alloc (allocator, 500);
   check_usage (tracking, "later", 500, 1, 0, 0);
   g_assert_cmpuint (test_get_number (tracking, "peak-bytes"), ==, 3100);

@@ -452,6 +452,49 @@ def test_adaptors(fixture):
         statistics.pop()
 
 
+def run_overlapping(begin, end):
+    """Runs end() in with statements of two threads. That of the second begins and ends later."""
+    ended, begun = threading.Event(), threading.Event()
+
+    def second():
+        with begin("two") as value:
+            begun.set()
+            ended.wait()
+            end("two", value)
+
+    thread = threading.Thread(target=second)
+    with begin("one") as value:
+        end("one", value)
+        thread.start()
+        begun.wait()
+        end("one", value)
+    ended.set()
+    thread.join()
+
+
+def test_overlapping(fixture):
+    """The with statements of two threads may overlap: each has its own tag and counters."""
+    tracking = Gpu.TrackingAllocator(Gpu.MemoryPool(fixture.context))
+    tracking.tag = "rest"
+    kept = []
+    run_overlapping(tracking.tagged, lambda name, _: kept.append(tracking(len(kept) + 1)))
+    kept.append(tracking(4))
+    equal([(block["size"], block["tag"]) for block in tracking.blocks],
+          [(1, "one"), (2, "one"), (3, "two"), (4, "rest")])
+    with tracking.tagged("outer"), tracking.tagged(None):
+        kept.append(tracking(5))
+    equal((tracking.blocks[-1]["tag"], tracking.tag), ("rest", "rest"))
+    with raises(TypeError, "tag", "5"), tracking.tagged(5):
+        pass
+
+    statistics = Gpu.StatisticsAllocator(Gpu.MemoryPool(fixture.context))
+    counters = {}
+    run_overlapping(lambda name: statistics.counting(),
+                    lambda name, value: counters.setdefault(name, (value, statistics(100))))
+    equal({name: value["total-count"] for name, (value, _) in counters.items()},
+          {"one": 2, "two": 2})
+
+
 def test_lines(fixture):
     """Reports name the lines that allocated the memory in use, now and at the peak."""
     context = fixture.context

@@ -27,8 +27,8 @@
  *
  * The adaptor has three counters for bytes, and three for memory objects: the number in use, the
  * maximum number in use at a time, and the total of all allocations.
- * gpu_statistics_allocator_push() and gpu_statistics_allocator_pop() count the allocations between
- * them, and may be nested.
+ * gpu_statistics_allocator_push() and gpu_statistics_allocator_pop() count the allocations of all
+ * threads between them. Calls in one thread may be nested; those of several threads may overlap.
  *
  * Since: 0.1
  */
@@ -56,7 +56,8 @@ enum
  * then. */
 typedef struct
 {
-  gint64 counters[N_COUNTERS][N_VALUES];
+  GThread *thread;                  /* the thread that pushed; never dereferenced */
+  gint64   counters[N_COUNTERS][N_VALUES];
 } Frame;
 
 typedef struct
@@ -139,6 +140,19 @@ since_locked (Core        *core,
     }
 
   return since;
+}
+
+/* Returns the index of the last frame of this thread, or 0. The frames of concurrent threads are
+ * not nested, so the last frame may be that of another thread. */
+static guint
+find_frame_locked (Core *core)
+{
+  guint i = core->frames->len - 1;
+
+  while (i > 0 && g_array_index (core->frames, Frame, i).thread != g_thread_self ())
+    i--;
+
+  return i;
 }
 
 static Frame
@@ -292,8 +306,8 @@ gpu_statistics_allocator_get_counters (GpuStatisticsAllocator *allocator)
  * gpu_statistics_allocator_push:
  * @allocator: a #GpuStatisticsAllocator
  *
- * Starts a nested set of counters, which ends with gpu_statistics_allocator_pop(). The counters
- * include the allocations of other threads. May be called from any thread.
+ * Starts a nested set of counters, which ends with gpu_statistics_allocator_pop() in the same
+ * thread. The counters include the allocations of other threads. May be called from any thread.
  *
  * Since: 0.1
  */
@@ -310,6 +324,7 @@ gpu_statistics_allocator_push (GpuStatisticsAllocator *allocator)
   g_mutex_lock (&core->parent.lock);
 
   get_current_locked (core, current);
+  frame.thread = g_thread_self ();
 
   for (guint i = 0; i < N_COUNTERS; i++)
     {
@@ -326,11 +341,12 @@ gpu_statistics_allocator_push (GpuStatisticsAllocator *allocator)
  * @allocator: a #GpuStatisticsAllocator
  * @error: return location for an error
  *
- * Ends the counters of the last gpu_statistics_allocator_push(). May be called from any thread.
+ * Ends the counters of the last gpu_statistics_allocator_push() of this thread. May be called from
+ * any thread.
  *
  * Returns: (transfer full): the counters since that push, in the format of
  *   gpu_statistics_allocator_get_counters(). The current counters are negative if more was freed
- *   than allocated. %NULL with %GPU_ERROR_INVALID_ARGUMENT if no push is left to end
+ *   than allocated. %NULL with %GPU_ERROR_INVALID_ARGUMENT if no push of this thread is left to end
  *
  * Since: 0.1
  */
@@ -346,11 +362,11 @@ gpu_statistics_allocator_pop (GpuStatisticsAllocator  *allocator,
 
   core = _gpu_adaptor_get_core (allocator);
   g_mutex_lock (&core->parent.lock);
-  last = core->frames->len - 1;
+  last = find_frame_locked (core);
   frame = since_locked (core, &g_array_index (core->frames, Frame, last));
 
   if (last > 0)
-    g_array_set_size (core->frames, last);
+    g_array_remove_index (core->frames, last);
 
   g_mutex_unlock (&core->parent.lock);
 
@@ -358,7 +374,7 @@ gpu_statistics_allocator_pop (GpuStatisticsAllocator  *allocator,
     return frame_to_variant (&frame);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_statistics_allocator_pop: there was no push before");
+               "gpu_statistics_allocator_pop: there was no push before in this thread");
 
   return NULL;
 }

@@ -31,9 +31,10 @@
  * The adaptor records the address, size, age and tag of all memory in use, and optionally the
  * backtrace of each allocation. gpu_tracking_allocator_report() formats the records as text.
  *
- * A tag names the part of a program that allocates. All threads share the tag of an adaptor. If
- * parts of a program run concurrently, give each part its own adaptor around the same upstream, or
- * return the tag of each allocation from a handler of #GpuTrackingAllocator::find-tag.
+ * A tag names the part of a program that allocates. All threads share the property
+ * #GpuTrackingAllocator:tag. If parts of a program run concurrently, give each part its own adaptor
+ * around the same upstream, or return the tag of each allocation from a handler of
+ * #GpuTrackingAllocator::find-tag. In Python, `allocator.tagged("name")` is such a handler.
  * #GpuTrackingAllocator:usage has the sums of each tag, now and at the peak.
  *
  * Since: 0.1
@@ -199,11 +200,8 @@ tracking_granted (GpuAdaptorCore *parent,
   Core *core = (Core *) parent;
   Block *block = (Block *) lease;
 
-  if (core->tag != NULL)
-    {
-      g_clear_pointer (&block->tag, g_ref_string_release);
-      block->tag = g_ref_string_acquire (core->tag);
-    }
+  if (block->tag == NULL && core->tag != NULL)
+    block->tag = g_ref_string_acquire (core->tag);
 
   block->usage = ensure_usage (core, block->tag != NULL ? block->tag : "");
   change_usage (core, block->usage, (gssize) lease->size);
@@ -567,8 +565,8 @@ install_usage (GpuTrackingAllocatorClass *klass)
    * @size: bytes requested
    *
    * Emitted for each allocation, in the thread that allocates. The first tag that a handler returns
-   * is the tag of the allocation, unless #GpuTrackingAllocator:tag is set. Handlers must not
-   * allocate from @allocator.
+   * is the tag of the allocation. If no handler returns a tag, the allocation gets the tag of
+   * #GpuTrackingAllocator:tag. Handlers must not allocate from @allocator.
    *
    * Returns: (nullable): the tag, such as the line of the program that allocates
    *
@@ -600,7 +598,8 @@ gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
   /**
    * GpuTrackingAllocator:tag:
    *
-   * The tag of later allocations, or %NULL for no tag.
+   * The tag of later allocations of all threads, or %NULL for no tag. A tag that a handler of
+   * #GpuTrackingAllocator::find-tag returns takes precedence.
    *
    * Since: 0.1
    */

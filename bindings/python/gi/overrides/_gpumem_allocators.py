@@ -2,6 +2,7 @@
 """Allocators, which are callable in Python, and adaptors, which have with statements."""
 
 import contextlib
+import contextvars
 import functools
 import os
 import reprlib
@@ -150,13 +151,14 @@ class StatisticsAllocatorMethods:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def pop(self):
-        """Returns the counters since the last push()."""
+        """Returns the counters since the last push() of this thread."""
         return Gpu.StatisticsAllocator.pop(self).unpack()
 
     @contextlib.contextmanager
     def counting(self):
-        """Counts during a with statement. The statement gets a dictionary, which receives the
-        counters at the end of the statement."""
+        """Counts the allocations of all threads during a with statement. The statement gets a
+        dictionary, which receives the counters at the end of the statement. Statements of several
+        threads may overlap; those of one thread must be nested."""
         counters = {}
         self.push()
         try:
@@ -165,7 +167,23 @@ class StatisticsAllocatorMethods:
             counters.update(self.pop())
 
 
-def _find_lines(allocator, size, n_lines):
+# The allocators and tags of the with statements of tagged(), of this thread or asyncio task
+_tags = contextvars.ContextVar("gpumem_tags", default=())
+
+
+def _get_local_tag(allocator):
+    return next((tag for owner, tag in reversed(_tags.get()) if owner is allocator), None)
+
+
+def _find_tag(allocator, size, n_lines):
+    """Returns the tag of tagged(), or else the lines that allocate if the allocator has no tag."""
+    tag = _get_local_tag(allocator)
+    if tag is not None or n_lines == 0 or allocator.props.tag is not None:
+        return tag
+    return _find_lines(n_lines)
+
+
+def _find_lines(n_lines):
     """Returns the innermost lines outside of PyGObject and the overrides."""
     # sys._getframe(1) fails if this is the only frame of Python, on threads that C code started.
     frame = sys._getframe().f_back
@@ -194,7 +212,7 @@ class TrackingAllocatorMethods:
             raise ValueError(f"lines must not be negative: {lines}")
         allocator = Gpu.TrackingAllocator.new(upstream, backtrace_depth)
         if lines > 0:
-            allocator.connect("find-tag", _find_lines, lines)
+            allocator._connect_tags(lines)
         return allocator
 
     def __init__(self, *args, **kwargs):
@@ -238,21 +256,33 @@ class TrackingAllocatorMethods:
 
     @property
     def tag(self):
-        return self.props.tag
+        """The tag of allocations of this thread: that of tagged(), or else that of all threads,
+        which can be set."""
+        return _get_local_tag(self) or self.props.tag
 
     @tag.setter
     def tag(self, tag):
         self.set_property("tag", tag)
 
+    def _connect_tags(self, n_lines):
+        self.connect("find-tag", _find_tag, n_lines)
+        self._finds_tags = True
+
     @contextlib.contextmanager
     def tagged(self, tag):
-        """Names the purpose of the allocations of a with statement in report()."""
-        before = self.tag
-        self.tag = tag
+        """Names the purpose of the allocations of a with statement in report(). Other threads and
+        asyncio tasks are not affected."""
+        if not isinstance(tag, (str, type(None))):
+            raise TypeError(f"tag must be a str or None, not {tag!r}")
+        if not hasattr(self, "_finds_tags"):
+            self._connect_tags(0)
+        entry = (self, tag)
+        _tags.set((*_tags.get(), entry))
         try:
             yield self
         finally:
-            self.tag = before
+            # Not reset(): statements of generators in one thread may overlap
+            _tags.set(tuple(other for other in _tags.get() if other is not entry))
 
 
 class LoggingAllocatorMethods:

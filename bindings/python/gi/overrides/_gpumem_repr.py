@@ -72,8 +72,8 @@ def _state(self):
         return " with {current-bytes} bytes in use".format(**self.get_counters().unpack())
     if isinstance(self, Gpu.DeferredFreeAllocator):
         return f" with {self.props.pending_bytes} bytes to free"
-    if isinstance(self, Gpu.TrackingAllocator) and self.props.tag:
-        return f" at '{self.props.tag}'"
+    if isinstance(self, Gpu.TrackingAllocator) and self.tag:
+        return f" at '{self.tag}'"
     return ""
 
 
