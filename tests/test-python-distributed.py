@@ -133,6 +133,24 @@ def test_memory(fixture):
                     np.arange(1, 16, 4, dtype="u1"))
 
 
+def test_truncated(fixture):
+    """A message with too few bytes is refused: the array would have undefined elements."""
+    with on_device(fixture):
+        array = Gpu.Array.zeros(gd.context(), (6, 4), "f4")
+        for value in array, array.memory, array.T:
+            header, frames = serialize(value)
+            for wrong in [], [b""], [bytes(95)]:
+                with raises(ValueError, f"{len(b''.join(wrong))} bytes", "96 bytes"):
+                    deserialize(header, wrong)
+        empty = array[:0]
+        header, frames = serialize(empty)
+        for frames in [], [b""]:
+            equal(deserialize(header, frames).shape, (0, 4))
+        for load in gd._load, gd._load_cuda:
+            with raises(ValueError, "0 bytes", "96 bytes"):
+                load(gd._pack(array)[0], [])
+
+
 def test_sizes(fixture):
     with on_device(fixture):
         array = Gpu.Array.zeros(gd.context(), (10, 100), "f4")

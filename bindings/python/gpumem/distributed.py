@@ -20,6 +20,7 @@ shared memory do not share it there. All functions may be called from any thread
 from __future__ import annotations
 
 import copyreg
+import math
 import os
 import pickle
 import re
@@ -130,10 +131,23 @@ def _pack(array):
                           and not array.shares_bytes)}, sent
 
 
+def _get_dtype(header):
+    dtype = header["dtype"]
+    return Gpu.DType(dtype if isinstance(dtype, str) else pickle.loads(dtype))
+
+
+def _check_size(header, size):
+    """Raises ValueError if a message has too few bytes: the array would have undefined elements."""
+    needed = math.prod(header["sent"]) * _get_dtype(header).itemsize
+    if size < needed:
+        raise ValueError(f"the message has {size} bytes in its first frame, not the {needed} bytes "
+                         f"of an array of shape {tuple(header['shape'])}; it was truncated")
+    return needed
+
+
 def _unpack(header, memory, offset=0):
     """Returns an array with the form of that of _pack(), over memory with its elements."""
-    dtype = header["dtype"]
-    dtype = Gpu.DType(dtype if isinstance(dtype, str) else pickle.loads(dtype))
+    dtype = _get_dtype(header)
     if memory is None:
         return Gpu.Array.empty(context(), header["shape"], dtype)
     array = Gpu.Array.for_memory(memory, header["sent"], dtype, offset)
@@ -166,10 +180,10 @@ def _dump(array):
 
 def _load(header, frames):
     """Creates an array in the context of this process. Waits for the copy from the frame."""
-    if not frames:
+    size = memoryview(frames[0]).nbytes if frames else 0
+    if _check_size(header, size) == 0:
         return _unpack(header, None)
     process = _get_process()
-    size = memoryview(frames[0]).nbytes
     if header["read-only"]:
         memory = Gpu.Buffer(process.context, frames[0], Gpu.MemoryFlags.READ_ONLY)
     else:
@@ -209,9 +223,9 @@ def _dump_cuda(array):
 
 def _load_cuda(header, frames):
     """Creates an array over the frame, without a copy, which keeps the frame allocated."""
-    if not frames:
+    array = Gpu.Array.from_cuda_array_interface(context(), frames[0]) if frames else None
+    if _check_size(header, array.nbytes if frames else 0) == 0:
         return _unpack(header, None)
-    array = Gpu.Array.from_cuda_array_interface(context(), frames[0])
     return _unpack(header, array.memory, array.offset)
 
 
