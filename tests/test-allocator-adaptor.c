@@ -853,6 +853,7 @@ assert_pending (GpuDeferredFreeAllocator *allocator, guint count, guint64 bytes)
 static void
 adaptor_deferred_free (TestFixture *fixture)
 {
+  g_autoptr (GError) error = NULL;
   g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
   g_autoptr (GpuStatisticsAllocator) inner = gpu_statistics_allocator_new (upstream);
   g_autoptr (GpuDeferredFreeAllocator) lazy =
@@ -893,8 +894,10 @@ adaptor_deferred_free (TestFixture *fixture)
   memory = test_alloc (allocator, 1001);
   g_clear_object (&memory);
   assert_pending (lazy, 1, 1001);
-  gpu_deferred_free_allocator_unhold (lazy);
+  test_assert_ok (gpu_deferred_free_allocator_unhold (lazy, &error), error);
   assert_pending (lazy, 0, 0);
+  g_assert_false (gpu_deferred_free_allocator_unhold (lazy, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no hold");
 
   memory = test_alloc (allocator, 10);
   g_clear_object (&memory);

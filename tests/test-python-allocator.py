@@ -601,6 +601,8 @@ def test_deferred_free(fixture):
     allocator(10)
     allocator.trim()
     equal(allocator.pending_count, 0)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "unhold", "no hold"):
+        allocator.unhold()
 
 
 def test_threads(fixture):

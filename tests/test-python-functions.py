@@ -41,9 +41,8 @@ VOLATILE = re.compile("handle|address|hash|allocated|managed|elapsed|memory_info
 UNSTABLE = re.compile(r"0x[0-9a-f]+|/\S+|held \d+, free \d+|\d+ bytes (?:held|free)"
                       r"|^\d+(?=:\d+:\d+: )", re.MULTILINE)
 
-# These change the process, take any number for an address, print a warning, start a thread, or use
-# another device.
-NEVER = re.compile("current$|profiler|_address$|for_address|unhold|new_wrapped|from_handle|_fd"
+# These change the process, take any number for an address, start a thread, or use another device.
+NEVER = re.compile("current$|profiler|_address$|for_address|new_wrapped|from_handle|_fd"
                    "|DeviceModel|new_default")
 
 # A second call with the same objects does something else.

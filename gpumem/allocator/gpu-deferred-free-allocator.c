@@ -453,27 +453,36 @@ gpu_deferred_free_allocator_hold (GpuDeferredFreeAllocator *allocator)
 /**
  * gpu_deferred_free_allocator_unhold:
  * @allocator: a #GpuDeferredFreeAllocator after gpu_deferred_free_allocator_hold()
+ * @error: return location for an error
  *
  * Ends the effect of one gpu_deferred_free_allocator_hold(). If no other hold is in effect, and the
  * memory that the program no longer uses exceeds a limit, frees that memory. May be called from any
  * thread; may block in the driver.
  *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if no hold is in effect
+ *
  * Since: 0.1
  */
-void
-gpu_deferred_free_allocator_unhold (GpuDeferredFreeAllocator *allocator)
+gboolean
+gpu_deferred_free_allocator_unhold (GpuDeferredFreeAllocator  *allocator,
+                                    GError                   **error)
 {
   Core *core;
   gboolean held;
 
-  g_return_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator));
+  g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), FALSE);
 
   core = _gpu_adaptor_get_core (allocator);
   g_mutex_lock (&core->parent.lock);
   held = core->n_holds > 0;
   core->n_holds -= held;
   g_mutex_unlock (&core->parent.lock);
-  g_return_if_fail (held);
 
-  flush (core, FALSE);
+  if (held)
+    flush (core, FALSE);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_deferred_free_allocator_unhold: there was no hold before");
+
+  return held;
 }

@@ -17,12 +17,13 @@ G_DECLARE_FINAL_TYPE (GpuDeferredFreeAllocator, gpu_deferred_free_allocator,
 
 GPU_AVAILABLE_IN_0_1
 GpuDeferredFreeAllocator *
-        gpu_deferred_free_allocator_new               (GpuAllocator             *upstream);
+         gpu_deferred_free_allocator_new               (GpuAllocator              *upstream);
 GPU_AVAILABLE_IN_0_1
-void    gpu_deferred_free_allocator_flush             (GpuDeferredFreeAllocator *allocator);
+void     gpu_deferred_free_allocator_flush             (GpuDeferredFreeAllocator  *allocator);
 GPU_AVAILABLE_IN_0_1
-void    gpu_deferred_free_allocator_hold              (GpuDeferredFreeAllocator *allocator);
+void     gpu_deferred_free_allocator_hold              (GpuDeferredFreeAllocator  *allocator);
 GPU_AVAILABLE_IN_0_1
-void    gpu_deferred_free_allocator_unhold            (GpuDeferredFreeAllocator *allocator);
+gboolean gpu_deferred_free_allocator_unhold            (GpuDeferredFreeAllocator  *allocator,
+                                                        GError                   **error);
 
 G_END_DECLS
