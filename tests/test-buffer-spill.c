@@ -786,9 +786,29 @@ check_failed_event (TestFixture *fixture, GpuMemoryPool *pool)
     }
 }
 
+/* If the last write failed, the error only names the called function. */
+static void
+check_failed_write (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, stream);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+
+  fill (stream, buffer, 5);
+  test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
+  g_assert_false (gpu_buffer_spill (buffer, stream, &error));
+  g_assert_true (g_str_has_prefix (error->message, "gpu_buffer_spill: "));
+  g_assert_null (strstr (error->message, "gpu_buffer_read"));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "on purpose");
+  gpu_stream_synchronize (stream, NULL, NULL);
+}
+
 static void
 spill_failed_event (TestFixture *fixture)
 {
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_each_source (fixture, check_failed_write, TRUE);
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     for_each_source (fixture, check_failed_event, TRUE);
 }

@@ -169,14 +169,14 @@ get_spilled (GpuMemory     *memory,
   return g_steal_pointer (&bytes);
 }
 
-static GBytes *
-get_device (GpuMemory     *memory,
-            GpuStream     *stream,
-            gsize          offset,
-            gsize          size,
-            const char    *function,
-            GCancellable  *cancellable,
-            GError       **error)
+GBytes *
+_gpu_memory_read_bytes (GpuMemory     *memory,
+                        GpuStream     *stream,
+                        gsize          offset,
+                        gsize          size,
+                        const char    *function,
+                        GCancellable  *cancellable,
+                        GError       **error)
 {
   g_auto (GpuHostWait) wait = { NULL };
   GpuPending pending = { NULL, 0 };
@@ -242,7 +242,8 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
 
       bytes = spilled != NULL
               ? get_spilled (memory, spilled, offset, size, function, cancellable, &failure)
-              : get_device (memory, stream, offset, size, function, cancellable, &failure);
+              : _gpu_memory_read_bytes (memory, stream, offset, size, function, cancellable,
+                                        &failure);
     }
   while (bytes == NULL && _gpu_memory_was_moved (memory, n_moves, &failure));
 

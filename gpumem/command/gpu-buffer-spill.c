@@ -185,16 +185,24 @@ spill (GpuMemory   *memory,
    * has registered for the memory: wait for this work first. */
   if ((storage->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0 || storage->streams != NULL)
     _gpu_uses_wait (_gpu_storage_list_work (storage), _gpu_use_can_ignore, NULL, NULL);
-  if (_gpu_storage_check_captured (storage, error))
-    content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
+  if (!_gpu_storage_check_captured (storage, error))
+    {
+      g_prefix_error (error, "%s: ", function);
+      return FALSE;
+    }
+
+  content = _gpu_memory_read_bytes ((GpuMemory *) twin, stream, 0, memory->size, function, NULL,
+                                    error);
   g_clear_object (&twin);
 
+  if (content == NULL)
+    return FALSE;
+
   /* From here on, no other thread submits work that uses the memory: reads return @content. */
-  if (content != NULL)
-    change_state (memory, GPU_MEMORY_STATE_MOVING, content);
+  change_state (memory, GPU_MEMORY_STATE_MOVING, content);
 
   /* A capture may have begun to use the memory during the read. */
-  if (content != NULL && _gpu_storage_check_captured (storage, error))
+  if (_gpu_storage_check_captured (storage, error))
     {
       _gpu_storage_wait_for_retiring (storage);
 

@@ -54,6 +54,14 @@ gboolean     _gpu_timeline_copy_rows      (GpuTimeline            *timeline,
                                            guint32                 first,
                                            guint32                 last,
                                            GError                **error);
+/* Implements gpu_buffer_read_bytes() for memory that is not spilled. */
+GBytes      *_gpu_memory_read_bytes       (GpuMemory     *memory,
+                                           GpuStream     *stream,
+                                           gsize          offset,
+                                           gsize          size,
+                                           const char    *function,
+                                           GCancellable  *cancellable,
+                                           GError       **error);
 /* If @bytes is not NULL, @bytes owns @data, and the operation holds a reference to @bytes. */
 gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
                                            const char   *function,
