@@ -7,6 +7,7 @@ import copy
 import pickle
 import random
 import struct
+import subprocess
 import sys
 
 from python_util import DEADLINE, equal, main, need, need_numpy, np, raises
@@ -80,9 +81,21 @@ def plain_colors():
 
 
 def plain_copies_of_values():
-    for value in (Gpu.Color(0.25, 1), Gpu.ImageFormat("rg-float16")):
-        equal(copy.copy(value), value)
-        equal(pickle.loads(pickle.dumps(value)), value)
+    values = [Gpu.Color(0.25, 1), Gpu.ImageFormat("rg-float16"), Gpu.Extent(4, 5, 6),
+              Gpu.Layout(1, 2, 3, 64, 256), Gpu.DType("float32"), Gpu.DType("bfloat16")]
+    if np is not None:
+        values.append(Gpu.DType(np.dtype({"names": ["a", "b"], "formats": ["i4", ("f8", (2, 3))],
+                                          "offsets": [3, 8], "itemsize": 60})))
+    for value in values:
+        for copied in (copy.copy(value), copy.deepcopy(value),
+                       *(pickle.loads(pickle.dumps(value, i)) for i in range(6))):
+            equal((type(copied), repr(copied)), (type(value), repr(value)))
+            assert copied == value or type(value) is Gpu.Layout
+    # A process that has not imported the library yet
+    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer))"
+    result = subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True,
+                            input=pickle.dumps(values), stdout=subprocess.PIPE)
+    equal(result.stdout.decode().strip(), repr(values))
 
 
 # --- images --------------------------------------------------------------------------------------

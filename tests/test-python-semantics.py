@@ -747,7 +747,40 @@ def test_pickle(fixture):
     twice = copy.deepcopy([array, array])
     assert twice[0] is twice[1] and twice[0] is not array
     with raises(TypeError, "pickle"):
-        pickle.dumps(fixture.buffer(4))
+        pickle.dumps(fixture.context)
+
+
+def test_copies_of_buffers(fixture):
+    """copy copies a buffer on the device; pickle saves its bytes as a NumPy array."""
+    data = bytes(range(256)) * 16
+    align = fixture.device.base_alignment
+    whole = Gpu.Buffer(fixture.context, data)
+    pooled = Gpu.MemoryPool(fixture.context)(1000)
+    pooled.write(data[:1000])
+    for buffer, expected in ((whole, data), (pooled, data[:1000]),
+                             (whole[align:align + 5], data[align:align + 5])):
+        for function in copy.copy, copy.deepcopy:
+            copied = function(buffer)
+            equal((type(copied), copied.context, copied.size, copied.read()),
+                  (Gpu.Buffer, fixture.context, len(expected), expected))
+            copied.fill(0)
+            equal(buffer.read(), expected)
+    twice = copy.deepcopy([whole, whole])
+    assert twice[0] is twice[1] and twice[0] is not whole
+    need_numpy()
+    expected = np.frombuffer(data, np.uint8)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        same(pickle.loads(pickle.dumps(whole, protocol)), expected)
+    outside = []
+    pickled = pickle.dumps(whole, 5, buffer_callback=outside.append)
+    assert len(pickled) < 1000, len(pickled)
+    loaded = pickle.loads(pickled, buffers=outside)
+    same(loaded, expected)
+    equal(Gpu.Buffer(fixture.context, loaded).read(), data)
+    whole.release()
+    for function in copy.copy, copy.deepcopy, pickle.dumps:
+        with raises(Gpu.Error.RELEASED, "released"):
+            function(whole)
 
 
 def test_dates(fixture):

@@ -146,7 +146,7 @@ ALLOWED_ANY = {
     "Array.item": 1, "Array.tolist": 1, "Array.__eq__": 1, "Array.__ne__": 1, "Array.__lt__": 1,
     "Array.__le__": 1, "Array.__gt__": 1, "Array.__ge__": 1,
     "Mapping.__getitem__": 1,                   # an int, or bytes for a slice
-    "Array.__reduce_ex__": 1, "bind_arguments": 1}
+    "Array.__reduce_ex__": 1, "Buffer.__reduce_ex__": 1, "bind_arguments": 1}
 
 
 def count_any(body, prefix=""):

@@ -742,6 +742,23 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     def __bytes__(self):
         return self.read()
 
+    def __copy__(self):
+        """Returns a buffer of the same context and size, without flags, with a copy of the bytes,
+        made on the device."""
+        stream = self._get_stream(None)
+        copied = Gpu.Buffer.new(self.get_context(), Gpu.MemoryFlags.NONE, self.get_size())
+        copied.copy(self, stream=stream)
+        return copied
+
+    def __deepcopy__(self, memo):
+        memo[id(self)] = result = self.__copy__()
+        return result
+
+    def __reduce_ex__(self, protocol):
+        """Pickles a copy of the bytes, and waits for it: pickle.loads() returns a NumPy array of
+        uint8, from which Gpu.Buffer(context, array) creates a buffer in any context."""
+        return self.to_numpy().__reduce_ex__(protocol)
+
     def __getitem__(self, key):
         if not isinstance(key, slice):
             raise TypeError("a buffer only has slices, buffer[a:b]: use read() for its bytes")
@@ -1652,6 +1669,9 @@ class Extent(Gpu.Extent):
 
     __hash__ = None
 
+    def __reduce__(self):
+        return type(self), tuple(self)
+
     def __repr__(self):
         return f"Gpu.Extent({self.width}, {self.height}, {self.depth})"
 
@@ -1670,6 +1690,9 @@ class Layout(Gpu.Layout):
 
     def __iter__(self):
         return iter((self.x, self.y, self.z, self.row_pitch, self.slice_pitch))
+
+    def __reduce__(self):
+        return type(self), tuple(self)
 
     def __repr__(self):
         return "Gpu.Layout({}, {}, {}, {}, {})".format(*self)
@@ -1721,4 +1744,6 @@ name_methods([one for name, one in list(globals().items())
               if isinstance(one, type) and (hasattr(one, "__info__") or name in __all__)])
 for _name in __all__:
     register(globals()[_name], f"Gpu.{_name}")
+for _value in Color, DType, Extent, ImageFormat, Layout:
+    _value.__module__ = "gi.repository.Gpu"     # pickle.loads() cannot import gi.overrides.Gpu
 _install_fast()

@@ -143,6 +143,10 @@ class DTypeMethods:
     def __hash__(self):
         return self.hash()
 
+    def __reduce__(self):
+        is_record = self.get_kind() == Gpu.DTypeKind.RECORD
+        return type(self), (self.numpy() if is_record else self.to_string(),)
+
     def __repr__(self):
         fields = "".join(f", {name!r} at {offset}" for name, (_, offset, _) in self.fields.items())
         return f"Gpu.DType({self.get_name()!r}{fields})"
