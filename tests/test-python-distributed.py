@@ -4,6 +4,7 @@
 workers in threads and in processes."""
 
 import asyncio
+import collections
 import contextlib
 import os
 import random
@@ -266,18 +267,34 @@ def test_spill_not_in_use(fixture):
         equal((data["array"].tolist()[0], data["buffer"].read(4, 4)), (1, b"abcd"))
 
 
+Pair = collections.namedtuple("Pair", "x y")
+
+
+class OwnPair(Pair):
+    """A named tuple whose objects can have other attributes."""
+
+
 def test_spill_shared_memory(fixture):
     with on_device(fixture), data_with_target(8 * KIB) as data:
         whole = full(5)
         data["values"] = [whole, {"part": whole[10:]}, 3]
         data["other"] = (whole[:10],)
+        data["named"] = Pair(whole[:5], [whole[7:], None])
+        own = OwnPair(full(7), 4)
+        own.note = "attribute"
+        data["own"] = own
         del whole
         for key in range(4):
             data[key] = full(key)
-        assert {"values", "other"} <= set(data.lower), list(data.lower)
+        assert {"values", "other", "named"} <= set(data.lower), list(data.lower)
         values = data["values"]
         equal((values[0].tolist(), values[1]["part"].shape, values[2]), ([5] * KIB, (KIB - 10,), 3))
         equal(data["other"][0].tolist(), [5] * 10)
+        named = data["named"]
+        equal((type(named), named.x.tolist(), named.y[0].shape, named.y[1]),
+              (Pair, [5] * 5, (KIB - 7,), None))
+        assert named.x is not data["named"].x
+        equal((data["own"].note, data["own"].x.memory.spilled), ("attribute", False))
 
 
 def test_spill_for_a_request(fixture):

@@ -54,12 +54,22 @@ def make_room_for_arrivals(size):
         return len(_open) > 0 and _spill(list(_arrived.values()), size) > 0
 
 
+def _is_named_tuple(value):
+    """Returns whether a value is a named tuple that _make() can create again: without attributes of
+    its own, which a subclass may have."""
+    return (isinstance(value, tuple) and hasattr(value, "_fields") and hasattr(value, "_make")
+            and not getattr(value, "__dict__", None))
+
+
 def _map(function, value):
-    """Applies a function to the arrays and buffers in a value of lists, tuples and dictionaries."""
+    """Applies a function to the arrays and buffers in a value of lists, tuples, named tuples and
+    dictionaries."""
     if isinstance(value, (Gpu.Array, Gpu.Buffer)):
         return function(value)
     if type(value) in (list, tuple):
         return type(value)(_map(function, item) for item in value)
+    if _is_named_tuple(value):
+        return value._make(_map(function, item) for item in value)
     if type(value) is dict:
         return {name: _map(function, item) for name, item in value.items()}
     return value
@@ -134,8 +144,8 @@ class Data(collections.abc.MutableMapping):
     A value is in use, and not spilled, as long as any part of the program has an array or a slice
     that this mapping returned, or another view or mapping of its memory. array.memory alone does
     not count, and neither does a buffer that a task both returns and keeps: keep an array over it.
-    Values are arrays and buffers, also in lists, tuples and dictionaries. Slices, and buffers that
-    Gpu.Buffer.spill() refuses, stay where they are.
+    Values are arrays and buffers, also in lists, tuples, named tuples and dictionaries. Slices, and
+    buffers that Gpu.Buffer.spill() refuses, stay where they are.
 
     The worker calls all methods on one thread. Requests of any thread for memory spill values."""
 
