@@ -1370,6 +1370,309 @@ test_threads (Fixture       *fixture,
   g_assert_cmpuint (stats.n_allocs, ==, stats.n_frees);
 }
 
+/* A thread that frees a block, requests one, or reclaims one, while another thread is in the call
+ * number `at` of the owner or of a stream. */
+typedef struct
+{
+  Fixture        *fixture;
+  GpuMemoryBlock *block;            /* to free; NULL: request one */
+  guint           n_keys;           /* number of streams that used the block */
+  gboolean        reclaims;
+  SimStream      *stream;
+  guint           n_calls, at;
+  gint            n_growths;        /* atomic: attempts of the owner to allocate memory */
+  gint            n_refused;        /* attempts for a request that is refused */
+  GThread        *thread;           /* of let_rival_fail() */
+} Rival;
+
+static Rival rival;
+
+/* Reclaims a block that was used on two streams. The block becomes free memory of the second
+ * stream, whose work then completes. */
+static void
+reclaim_and_complete (void)
+{
+  GpuPool *pool = rival.fixture->pool;
+
+  sim_stream_finish (rival.fixture->a);
+  _gpu_pool_reclaim_shared (pool);
+  sim_stream_finish (rival.fixture->b);
+  _gpu_pool_streams_poll (pool->streams);
+}
+
+static gpointer
+run_rival (gpointer data)
+{
+  const gpointer keys[] = { rival.fixture->a, rival.fixture->b };
+
+  if (rival.reclaims)
+    {
+      reclaim_and_complete ();
+      return NULL;
+    }
+
+  if (rival.block == NULL)
+    {
+      rival.block = take (rival.fixture, MIB, rival.stream);
+      return NULL;
+    }
+
+  sim_give (rival.fixture->sim, _gpu_pool_block_get_address (rival.block), MIB);
+  _gpu_pool_release_all (rival.block, keys, rival.n_keys);
+
+  return NULL;
+}
+
+/* A request of a block would wait for growth_lock. */
+static void
+meet_rival (void)
+{
+  gboolean may_run = rival.block != NULL || rival.reclaims
+                     || g_atomic_pointer_get (&rival.fixture->pool->grower) != g_thread_self ();
+
+  if (may_run && ++rival.n_calls == rival.at)
+    g_thread_join (g_thread_new ("rival", run_rival, NULL));
+}
+
+static gboolean
+alloc_segment_with_rival (gpointer         owner,
+                          gsize            size,
+                          GpuPoolSegment  *segment,
+                          GError         **error)
+{
+  gboolean success = sim_ops.alloc_segment (owner, size, segment, error);
+
+  g_atomic_int_inc (&rival.n_growths);
+  meet_rival ();
+
+  return success;
+}
+
+static gpointer
+create_chunk_with_rival (gpointer   owner,
+                         gsize      size,
+                         GError   **error)
+{
+  gpointer chunk = sim_ops.create_chunk (owner, size, error);
+
+  g_atomic_int_inc (&rival.n_growths);
+  meet_rival ();
+
+  return chunk;
+}
+
+static gboolean
+add_fence_with_rival (gpointer   key,
+                      guint64   *seq,
+                      GError   **error)
+{
+  meet_rival ();
+
+  return sim_stream_ops.add_fence (key, seq, error);
+}
+
+static gboolean
+is_reached_with_rival (gpointer key,
+                       guint64  seq)
+{
+  meet_rival ();
+
+  return sim_stream_ops.is_reached (key, seq);
+}
+
+static gboolean
+wait_with_rival (gpointer key,
+                 guint64  seq)
+{
+  gboolean success = sim_stream_ops.wait (key, seq);
+
+  meet_rival ();
+
+  return success;
+}
+
+static void
+start_rival (Fixture *fixture)
+{
+  GpuPoolOps ops = sim_ops;
+  GpuPoolStreamOps stream_ops = sim_stream_ops;
+  GpuPoolConfig config;
+
+  ops.alloc_segment = alloc_segment_with_rival;
+  ops.create_chunk = create_chunk_with_rival;
+  stream_ops.add_fence = add_fence_with_rival;
+  stream_ops.is_reached = is_reached_with_rival;
+  stream_ops.wait = wait_with_rival;
+
+  _gpu_pool_free (fixture->pool);
+  sim_config (fixture->sim, &config);
+  rival = (Rival) { .fixture = fixture, .stream = sim_stream_new (fixture->sim, 064) };
+  fixture->pool = _gpu_pool_new (&config, &ops, fixture->sim, &stream_ops, NULL);
+  sim_set_capacity (fixture->sim, 2 * MIB);
+}
+
+/* Frees the blocks of a test. Returns whether the rival has run. */
+static gboolean
+end_rival (Fixture         *fixture,
+           GpuMemoryBlock **blocks)
+{
+  gboolean has_run = rival.n_calls >= rival.at;
+
+  rival.at = 0;
+  for (guint i = 0; i < 2; i++)
+    if (blocks[i] != NULL)
+      give (fixture, blocks[i], fixture->a);
+
+  sim_stream_finish (fixture->a);
+  sim_stream_finish (fixture->b);
+  sim_stream_finish (rival.stream);
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  sim_stream_close (rival.stream);
+  sim_stream_unref (rival.stream);
+
+  return has_run;
+}
+
+/* A request that runs out of memory succeeds if another thread frees a block in any of the calls
+ * that the request makes. */
+static void
+test_freed_meanwhile (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  for (guint n_keys = 1; n_keys <= 2; n_keys++)
+    {
+      gboolean has_run = TRUE;
+
+      for (guint at = 1; has_run; at++)
+        {
+          g_autoptr (GError) error = NULL;
+          GpuMemoryBlock *blocks[2], *request;
+
+          start_rival (fixture);
+          blocks[0] = take (fixture, MIB, fixture->a);
+          blocks[1] = take (fixture, MIB, fixture->a);
+          rival.n_keys = n_keys;
+          rival.block = blocks[1];
+          rival.n_calls = 0;
+          rival.at = at;
+
+          request = _gpu_pool_alloc (fixture->pool, MIB, 0, fixture->b, &error);
+          if (rival.n_calls >= at)
+            {
+              g_assert_no_error (error);
+              blocks[1] = request;
+              sim_take (fixture->sim, fixture->b, _gpu_pool_block_get_address (request), MIB);
+            }
+          else
+            g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+          g_test_message ("call %u of %u", at, rival.n_calls);
+          has_run = end_rival (fixture, blocks);
+        }
+    }
+}
+
+/* While a thread checks the uses of blocks that several streams used, another thread gets these
+ * blocks, too: it waits for their uses instead of running out of memory. */
+static void
+test_taken_meanwhile (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  gboolean has_run = TRUE;
+
+  for (guint at = 1; has_run; at++)
+    {
+      const gpointer keys[] = { fixture->a, fixture->b };
+      GpuMemoryBlock *blocks[2];
+
+      start_rival (fixture);
+      for (guint i = 0; i < 2; i++)
+        blocks[i] = take (fixture, MIB, fixture->a);
+      for (guint i = 0; i < 2; i++)
+        {
+          sim_give (fixture->sim, _gpu_pool_block_get_address (blocks[i]), MIB);
+          _gpu_pool_release_all (blocks[i], keys, 2);
+        }
+      rival.n_calls = 0;
+      rival.at = at;
+
+      blocks[0] = take (fixture, MIB, fixture->a);
+      blocks[1] = rival.block;
+      g_test_message ("call %u of %u", at, rival.n_calls);
+      has_run = end_rival (fixture, blocks);
+    }
+}
+
+/* Starts a request in another thread, and waits until the request would be refused. Called for the
+ * data of a range that the pool is lending to the heap of this thread. */
+static void
+let_rival_fail (gpointer data)
+{
+  rival.thread = g_thread_new ("rival", run_rival, NULL);
+  while (g_atomic_int_get (&rival.n_growths) < rival.n_refused)
+    g_thread_yield ();
+}
+
+/* While the pool lends memory to the heap of a thread, another thread that finds no memory waits
+ * for the rest of it. */
+static void
+test_lent_meanwhile (Fixture       *fixture,
+                     gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[2] = { NULL, NULL }, *all;
+
+  start_rival (fixture);
+  all = take (fixture, 2 * MIB, fixture->a);
+  for (guint i = 0; i < 2; i++)
+    {
+      rival.n_growths = 0;
+      g_assert_null (_gpu_pool_alloc (fixture->pool, MIB, 0, rival.stream, NULL));
+    }
+  rival.n_refused = rival.n_growths;
+  rival.n_growths = 0;
+
+  if (_gpu_pool_cache_get (fixture->pool, FALSE)->heap != NULL)
+    _gpu_pool_block_set_data (all, fixture, let_rival_fail);
+  give (fixture, all, fixture->a);
+  sim_stream_finish (fixture->a);
+
+  blocks[0] = take (fixture, 64 * KIB, fixture->a);
+  if (rival.thread != NULL)
+    g_thread_join (rival.thread);
+  blocks[1] = rival.block;
+  end_rival (fixture, blocks);
+}
+
+/* Another thread may reclaim a block in any of the calls of a request, which then finds the
+ * block. */
+static void
+test_reclaimed_meanwhile (Fixture       *fixture,
+                          gconstpointer  data)
+{
+  gboolean has_run = TRUE;
+
+  for (guint at = 1; has_run; at++)
+    {
+      const gpointer keys[] = { fixture->a, fixture->b };
+      GpuMemoryBlock *blocks[2];
+
+      start_rival (fixture);
+      /* One segment for both blocks, which the pool cannot return to the owner. */
+      give (fixture, take (fixture, 2 * MIB, fixture->a), fixture->a);
+      for (guint i = 0; i < 2; i++)
+        blocks[i] = take (fixture, MIB, fixture->a);
+      sim_stream_submit (fixture->b);
+      sim_give (fixture->sim, _gpu_pool_block_get_address (blocks[1]), MIB);
+      _gpu_pool_release_all (blocks[1], keys, 2);
+      rival.reclaims = TRUE;
+      rival.n_calls = 0;
+      rival.at = at;
+
+      blocks[1] = take (fixture, MIB, rival.stream);
+      g_test_message ("call %u of %u", at, rival.n_calls);
+      has_run = end_rival (fixture, blocks);
+    }
+}
+
 typedef struct
 {
   Sim     *sims[4];
@@ -2267,6 +2570,15 @@ add_pending (const char  *name,
 }
 
 static void
+add_rivals (void)
+{
+  add ("freed-meanwhile", G_N_ELEMENTS (kinds), test_freed_meanwhile);
+  add ("taken-meanwhile", G_N_ELEMENTS (kinds), test_taken_meanwhile);
+  add ("reclaimed-meanwhile", G_N_ELEMENTS (kinds), test_reclaimed_meanwhile);
+  add ("lent-meanwhile", G_N_ELEMENTS (kinds), test_lent_meanwhile);
+}
+
+static void
 add_chunks (void)
 {
   add_edges ("block-freed-first", TRUE, test_edges);
@@ -2346,6 +2658,7 @@ main (int   argc,
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_reset_peaks);
     }
+  add_rivals ();
   add_chunks ();
   g_test_add_func ("/pool-core/thread-keys", test_thread_keys);
 

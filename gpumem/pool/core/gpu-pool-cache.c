@@ -14,6 +14,8 @@
 
 gboolean _gpu_pool_has_membarrier;
 
+#define MAX_PAUSES 1000
+
 static __thread GpuPoolCache *thread_caches;
 
 /* Guards the lists that link caches to their threads and pools. Held while a cache or a pool is
@@ -179,6 +181,53 @@ _gpu_pool_cache_flush_own (GpuPool *pool)
   return TRUE;
 }
 
+/* Sums the changes of all caches and heaps. Sets @is_moving to TRUE if another thread is moving
+ * free memory. */
+static guint64
+sum_changes (GpuPool  *pool,
+             gboolean *is_moving)
+{
+  const GpuPoolCache *own = gpu_pool_cache_here (pool);
+  guint64 n;
+
+  *is_moving = FALSE;
+  _gpu_pool_lock (&pool->lock);
+  n = pool->counts.n_frees + pool->n_past_moves;
+  for (guint i = 1; i < gpu_pool_n_heaps (pool); i++)
+    n += __atomic_load_n (&gpu_pool_heap_at (pool, i)->counts.n_frees, __ATOMIC_RELAXED);
+  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
+    {
+      guint64 n_moves = __atomic_load_n (&cache->n_moves, __ATOMIC_ACQUIRE);
+
+      n += n_moves + __atomic_load_n (&cache->counts.n_frees, __ATOMIC_RELAXED);
+      *is_moving |= n_moves % 2 != 0 && cache != own;
+    }
+  _gpu_pool_unlock (&pool->lock);
+
+  return n;
+}
+
+guint64
+_gpu_pool_cache_count_changes (GpuPool  *pool,
+                               gboolean  wait)
+{
+  gboolean is_moving;
+  guint64 n_changes = sum_changes (pool, &is_moving);
+
+  /* A move is short, unless its thread is preempted. Bound the wait: a move may return memory to
+   * the owner, whose function may itself wait for this thread. */
+  for (guint n = 0; wait && is_moving && n < MAX_PAUSES; n++)
+    {
+      if (n < MAX_PAUSES / 2)
+        sched_yield ();
+      else
+        g_usleep (100);
+      n_changes = sum_changes (pool, &is_moving);
+    }
+
+  return n_changes;
+}
+
 /* --- caches of a thread ----------------------------------------------------------- */
 
 /* Unlinks @cache from @pool. Caller holds `lock`. */
@@ -197,6 +246,7 @@ unlink_cache (GpuPool      *pool,
     cache->heap->has_thread = FALSE;
 
   pool->n_caches--;
+  pool->n_past_moves += __atomic_load_n (&cache->n_moves, __ATOMIC_RELAXED);
   _gpu_pool_set_cache_limits (pool);
   free_stream_caches (cache);
   __atomic_store_n (&cache->pool, NULL, __ATOMIC_RELEASE);

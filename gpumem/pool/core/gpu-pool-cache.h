@@ -50,6 +50,9 @@ struct _GpuPoolCache
   guint               contention;   /* see gpu-pool.c; only for the owning thread */
   guint               n_unflushed;  /* requests that `heap` could not serve */
   guint               n_uncounted;  /* requests to `heap` since its counts were added to the pool */
+  guint64             n_moves;      /* atomic: begun and ended moves of free memory; odd while the
+                                     * thread moves memory from one place to another, where other
+                                     * threads do not find it */
 
   GpuPoolCache       *next;         /* next cache of the thread */
   GpuPoolCache       *pool_prev;    /* caches of the pool, guarded by its lock */
@@ -101,8 +104,27 @@ gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
  * caches, so that the streams can be swept. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
                                            gboolean        streams);
+/* Returns a number that differs from an earlier result if a thread has freed a block since, or has
+ * moved free memory without `lock`. With @wait, first waits for other threads that are moving
+ * memory. Caller does not hold `lock`. */
+guint64        _gpu_pool_cache_count_changes (GpuPool     *pool,
+                                              gboolean     wait);
 /* Called before the pool is freed. Flushes all caches and detaches them from the pool. */
 void           _gpu_pool_cache_detach_all (GpuPool        *pool);
+
+/* The owning thread calls these functions around a move of free memory that other threads could
+ * otherwise not find for a moment. Call the first one before the memory leaves its place. */
+static inline void
+gpu_pool_cache_begin_move (GpuPoolCache *cache)
+{
+  __atomic_store_n (&cache->n_moves, cache->n_moves + 1, __ATOMIC_SEQ_CST);
+}
+
+static inline void
+gpu_pool_cache_end_move (GpuPoolCache *cache)
+{
+  __atomic_store_n (&cache->n_moves, cache->n_moves + 1, __ATOMIC_RELEASE);
+}
 
 /* --- the fast path ------------------------------------------------------------------ */
 

@@ -145,6 +145,7 @@ struct _GpuPool
   GPtrArray        *shared;         /* of GpuPoolShared */
   GpuPoolCache     *caches;
   guint             n_caches;
+  guint64           n_past_moves;   /* n_moves of the caches of threads that have exited */
   GpuPoolData      *dropped;        /* to destroy after unlocking */
   GpuPoolLimits     limits;
   GpuPoolCounts     counts;

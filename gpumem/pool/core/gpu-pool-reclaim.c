@@ -4,19 +4,43 @@
 
 #include "gpumem/pool/core/gpu-pool-private.h"
 
-/* Removes the uses that have completed from the list of uses. With @add_fence, first records a
- * fence for each use that has none, because only a fence shows that a use has completed. */
+/* Removes the uses that are known to have completed from the list of uses. */
 static void
-drop_completed_uses (GpuPoolShared *shared,
-                     gboolean       add_fence)
+drop_completed_uses (GpuPoolShared *shared)
 {
   for (guint i = shared->n_uses; i > 0; i--)
+    if (gpu_pool_stream_has_reached (shared->uses[i - 1].stream, shared->uses[i - 1].use_seq))
+      shared->uses[i - 1] = shared->uses[--shared->n_uses];
+}
+
+/* Polls the uses of the freed blocks that had pending uses on several streams. First records a
+ * fence for each use that has none, because only a fence shows that a use has completed. The blocks
+ * stay in the list: another thread that runs out of memory meanwhile must find them, and wait for
+ * their uses. Returns FALSE if there are no such blocks. */
+static gboolean
+poll_shared (GpuPool *pool)
+{
+  g_autoptr (GArray) uses = NULL;
+
+  _gpu_pool_lock (&pool->lock);
+  if (pool->shared->len > 0)
+    uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
+  for (guint i = 0; i < pool->shared->len; i++)
     {
-      if (add_fence)
-        _gpu_pool_use_add_fence (&shared->uses[i - 1], NULL);
-      if (_gpu_pool_use_is_completed (&shared->uses[i - 1]))
-        shared->uses[i - 1] = shared->uses[--shared->n_uses];
+      const GpuPoolShared *shared = g_ptr_array_index (pool->shared, i);
+
+      for (guint k = shared->n_uses; k > 0; k--)
+        g_array_append_val (uses, shared->uses[k - 1]);
     }
+  _gpu_pool_unlock (&pool->lock);
+
+  for (guint i = 0; uses != NULL && i < uses->len; i++)
+    {
+      _gpu_pool_use_add_fence (&g_array_index (uses, GpuPoolUse, i), NULL);
+      _gpu_pool_use_is_completed (&g_array_index (uses, GpuPoolUse, i));
+    }
+
+  return uses != NULL;
 }
 
 /* Checks the freed blocks that had pending uses on several streams. A block with only one pending
@@ -25,43 +49,34 @@ drop_completed_uses (GpuPoolShared *shared,
 static gboolean
 reclaim_shared (GpuPool *pool)
 {
-  g_autoptr (GPtrArray) all = NULL;
-  gboolean any = FALSE;
+  guint n_left = 0;
+  gboolean any;
 
-  _gpu_pool_lock (&pool->lock);
-  if (pool->shared->len > 0)
-    {
-      all = pool->shared;
-      pool->shared = g_ptr_array_new ();
-    }
-  _gpu_pool_unlock (&pool->lock);
-
-  if (all == NULL)
+  if (!poll_shared (pool))
     return FALSE;
 
-  for (guint i = 0; i < all->len; i++)
-    drop_completed_uses (g_ptr_array_index (all, i), TRUE);
-
   _gpu_pool_lock (&pool->lock);
-  for (guint i = 0; i < all->len; i++)
+  for (guint i = 0; i < pool->shared->len; i++)
     {
-      GpuPoolShared *shared = g_ptr_array_index (all, i);
-      GpuPoolUse use = shared->uses[0];
+      GpuPoolShared *shared = g_ptr_array_index (pool->shared, i);
+      GpuPoolUse use = { NULL, 0 };
 
+      drop_completed_uses (shared);
       if (shared->n_uses > 1
-          || (shared->n_uses == 1 && !gpu_pool_stream_fits_node (use.stream)))
+          || (shared->n_uses == 1 && !gpu_pool_stream_fits_node (shared->uses[0].stream)))
         {
-          g_ptr_array_add (pool->shared, shared);
+          g_ptr_array_index (pool->shared, n_left++) = shared;
           continue;
         }
 
-      any = TRUE;
-      if (shared->n_uses == 0)
-        use = (GpuPoolUse) { NULL, 0 };
+      if (shared->n_uses == 1)
+        use = shared->uses[0];
       _gpu_pool_heap_add (pool, shared->node,
                           gpu_pool_use_pack (_gpu_pool_stream_get_slot (use.stream), use.use_seq));
       g_free (shared);
     }
+  any = n_left < pool->shared->len;
+  g_ptr_array_set_size (pool->shared, n_left);
   _gpu_pool_unlock_and_destroy (pool);
 
   return any;

@@ -7,6 +7,10 @@
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define MAX_ATTEMPTS 3
+/* Maximum number of repetitions because other threads freed or moved memory meanwhile. A request
+ * that the memory does not suffice for would otherwise be repeated as long as other threads free
+ * blocks. */
+#define MAX_REPEATS 16
 /* The heap of a thread gets new memory, instead of memory of other heaps, while at most
  * 1/EARLY_GROWTH of the peak of used bytes, or EARLY_RANGES ranges for each heap, are unused. */
 #define EARLY_GROWTH 4
@@ -169,9 +173,11 @@ _gpu_pool_grow_early (GpuPool              *pool,
   has_grown = pool->stats.n_growths != n_growths;
   if (node == NULL)
     __atomic_store_n (&pool->has_failed_early, TRUE, __ATOMIC_RELAXED);
+  else
+    node = _gpu_pool_lend (heap, node, request, has_grown);
   _gpu_pool_unlock_growth (pool);
 
-  return node != NULL ? _gpu_pool_lend (heap, node, request, has_grown) : NULL;
+  return node;
 }
 
 /* Serves @request from a free range of its stream, or a free range without pending uses, in the
@@ -260,13 +266,17 @@ grow_hard (GpuPool               *pool,
       if (node != NULL || !more || !_gpu_error_is_out_of_memory (*error))
         break;
 
-      if (!has_reclaimed)
-        _gpu_pool_reclaim_completed (pool);
-      else
+      if (has_reclaimed)
         more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool, NULL);
+
+      /* Reclaim again if there is no use to wait for: uses may have completed in between. */
+      if (!has_reclaimed || !more)
+        _gpu_pool_reclaim_completed (pool);
 
       has_reclaimed = TRUE;
       node = _gpu_pool_lock_and_serve (pool, request);
+      if (node == NULL)
+        node = serve_from_heaps (pool, request);
     }
 
   if (node != NULL)
@@ -297,6 +307,43 @@ serve_from_edges (GpuPool              *pool,
   return node;
 }
 
+/* Tries all fallbacks. Repeats them if they fail while another thread frees or moves memory: they
+ * search one place after another, so they may miss memory that moves from one place to another. */
+static GpuPoolNode *
+serve_or_grow (GpuPool               *pool,
+               const GpuPoolRequest  *request,
+               gboolean              *is_nested,
+               GError               **error)
+{
+  GpuPoolNode *node = NULL;
+  GError *local_error = NULL;
+  guint64 n_changes;
+  guint n_repeats = 0;
+
+  do
+    {
+      g_clear_error (&local_error);
+      n_changes = _gpu_pool_cache_count_changes (pool, FALSE);
+      node = serve_without_growth (pool, request, &local_error);
+      if (node != NULL || local_error != NULL)
+        break;
+
+      *is_nested = !_gpu_pool_lock_growth (pool);
+      if (*is_nested)
+        break;
+
+      node = grow_hard (pool, request, &local_error);
+      _gpu_pool_unlock_growth (pool);
+    }
+  while (node == NULL && _gpu_error_is_out_of_memory (local_error) && n_repeats++ < MAX_REPEATS
+         && _gpu_pool_cache_count_changes (pool, TRUE) != n_changes);
+
+  if (local_error != NULL)
+    g_propagate_error (error, local_error);
+
+  return node;
+}
+
 GPU_COLD GpuPoolNode *
 _gpu_pool_alloc_slowly (GpuPool               *pool,
                         const GpuPoolRequest  *original,
@@ -306,6 +353,7 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
   GpuPoolRequest copy = *original;
   const GpuPoolRequest *request = &copy;
   GpuPoolNode *node = NULL;
+  gboolean is_nested = FALSE;
 
   __atomic_fetch_add (&pool->stats.n_slow, 1, __ATOMIC_RELAXED);
   copy.prefers_edges = FALSE;
@@ -315,19 +363,13 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
   for (guint attempt = 0; node == NULL; attempt++)
     {
       g_clear_error (&local_error);
-      node = serve_without_growth (pool, request, &local_error);
-      if (node != NULL || local_error != NULL)
-        break;
-
-      if (!_gpu_pool_lock_growth (pool))
+      node = serve_or_grow (pool, request, &is_nested, &local_error);
+      if (is_nested)
         {
           g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                                "the calling thread is already allocating memory for this pool");
           return NULL;
         }
-
-      node = grow_hard (pool, request, &local_error);
-      _gpu_pool_unlock_growth (pool);
 
       if (node != NULL || attempt == MAX_ATTEMPTS
           || !_gpu_error_is_out_of_memory (local_error)

@@ -322,9 +322,12 @@ add_evicted (GpuPool     *heap,
   return others;
 }
 
+/* Returns the blocks of @list, which were in @cache, to their heaps, and ends the move of
+ * @cache. */
 static void
-return_evicted (GpuPool     *pool,
-                GpuPoolNode *list)
+return_evicted (GpuPool      *pool,
+                GpuPoolCache *cache,
+                GpuPoolNode  *list)
 {
   while (list != NULL)
     {
@@ -332,6 +335,9 @@ return_evicted (GpuPool     *pool,
       gboolean nested = lock_heap (pool, heap);
 
       list = add_evicted (heap, list);
+      /* After the unlock, the pool and the cache may no longer exist. */
+      if (list == NULL)
+        gpu_pool_cache_end_move (cache);
       unlock_heap (pool, heap, nested, FALSE);
     }
 }
@@ -350,31 +356,40 @@ flush_to_heaps (GpuPool      *pool,
     return FALSE;
 
   enter_stream_cache (pool, cache, key);
+  gpu_pool_cache_begin_move (cache);
   evicted = _gpu_pool_cache_evict_all (cache);
   gpu_pool_cache_leave (cache);
-  return_evicted (pool, evicted);
+  if (evicted != NULL)
+    return_evicted (pool, cache, evicted);
+  else
+    gpu_pool_cache_end_move (cache);
 
   return TRUE;
 }
 
-/* Lends a free range to @heap, from the pool or from another heap, and serves @request from it.
- * Returns NULL if no free range of the stream of @request, or without pending uses, is large
- * enough. */
+/* Lends a free range to the heap of this thread, from the pool or from another heap, and serves
+ * @request from it. Returns NULL if no free range of the stream of @request, or without pending
+ * uses, is large enough. */
 static GpuPoolNode *
 lend_and_serve (GpuPool              *pool,
-                GpuPool              *heap,
+                GpuPoolCache         *cache,
                 const GpuPoolRequest *request)
 {
-  for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
+  GpuPoolNode *node = NULL;
+
+  gpu_pool_cache_begin_move (cache);
+  for (guint i = 0; i < gpu_pool_n_heaps (pool) && node == NULL; i++)
     {
       GpuPool *from = gpu_pool_heap_at (pool, i);
-      GpuPoolNode *node = from != heap ? _gpu_pool_take_lendable (from, request) : NULL;
 
-      if (node != NULL)
-        return _gpu_pool_lend (heap, node, request, FALSE);
+      if (from != cache->heap)
+        node = _gpu_pool_take_lendable (from, request);
     }
+  if (node != NULL)
+    node = _gpu_pool_lend (cache->heap, node, request, FALSE);
+  gpu_pool_cache_end_move (cache);
 
-  return NULL;
+  return node;
 }
 
 /* Adds the counts of the thread to those of the pool from time to time. The counts of the pool
@@ -418,7 +433,7 @@ alloc_from_thread_heap (GpuPool        *pool,
 
   node = _gpu_pool_lock_and_serve (heap, request);
   if (node == NULL && may_borrow)
-    node = lend_and_serve (pool, heap, request);
+    node = lend_and_serve (pool, cache, request);
   if (node == NULL && flush_to_heaps (pool, cache, key))
     node = _gpu_pool_lock_and_serve (heap, request);
   if (node == NULL && may_borrow)
@@ -498,6 +513,7 @@ release_to_thread_heap (GpuPool      *pool,
   GpuPoolNode *evicted = NULL;
   gboolean has_excess = FALSE, nested;
 
+  gpu_pool_cache_begin_move (cache);
   if (node->units <= __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED))
     evicted = _gpu_pool_cache_evict (cache, stream_cache, gpu_pool_index_bin (node->units));
   gpu_pool_cache_leave (cache);
@@ -505,9 +521,12 @@ release_to_thread_heap (GpuPool      *pool,
   nested = lock_heap (pool, heap);
   release_node (heap, node, stream, &has_excess);
   evicted = add_evicted (heap, evicted);
+  /* After the unlock, the pool and the cache may no longer exist. */
+  if (evicted == NULL)
+    gpu_pool_cache_end_move (cache);
   unlock_heap (pool, heap, nested, has_excess);
 
-  return_evicted (pool, evicted);
+  return_evicted (pool, cache, evicted);
 }
 
 /* --- alloc and release ------------------------------------------------------------------- */
