@@ -805,6 +805,49 @@ event_elapsed (TestFixture *fixture)
   g_assert_cmpint (back, ==, -forth);
 }
 
+/* An event with GPU_EVENT_FLAGS_TIMING has a time of its own, which is after the idle time before
+ * it. The event, and later ones without that flag, also have the times of the last operation. */
+static void
+event_elapsed_idle (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuEvent) done = NULL;
+  g_autoptr (GpuEvent) timed = NULL;
+  g_autoptr (GpuEvent) later = NULL;
+  GpuEvent *events[3];
+  guint64 ends[3];
+  guint64 durations[3];
+  gint64 idle = 0;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_PROFILING))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  fill (stream, buffer, 1);
+  done = test_record (stream);
+  test_synchronize (stream);
+  g_usleep (20000);
+  timed = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, &error);
+  g_assert_no_error (error);
+  later = test_record (stream);
+  test_synchronize (stream);
+
+  test_assert_ok (gpu_event_get_elapsed (timed, done, &idle, &error), error);
+  g_assert_cmpint (idle, >=, 19 * 1000 * 1000);
+  events[0] = done;
+  events[1] = timed;
+  events[2] = later;
+  for (guint i = 0; i < 3; i++)
+    {
+      test_assert_ok (gpu_event_get_duration (events[i], &durations[i], &error), error);
+      test_assert_ok (gpu_event_get_profiling_time (events[i], GPU_PROFILING_POINT_ENDED, &ends[i],
+                                                    &error), error);
+      g_assert_cmpuint (durations[i], ==, durations[0]);
+      g_assert_cmpuint (ends[i], ==, ends[0]);
+    }
+}
+
 /* The callback of a wait runs when its event completes, even if a wait for a later event was
  * started before. */
 static void
@@ -1077,6 +1120,7 @@ main (int argc, char **argv)
   test_add ("watch", event_watch);
   test_add ("profiling", event_profiling);
   test_add ("elapsed", event_elapsed);
+  test_add ("elapsed-idle", event_elapsed_idle);
   test_add ("wrapped", event_wrapped);
   test_add ("unreported", event_run_unreported);
   test_add ("subprocess/unreported", event_unreported);

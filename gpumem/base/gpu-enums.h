@@ -343,7 +343,7 @@ typedef enum
 /**
  * GpuEventFlags:
  * @GPU_EVENT_FLAGS_NONE: no driver event is recorded until a thread or stream waits
- * @GPU_EVENT_FLAGS_TIMING: the time at which the event is reached is recorded
+ * @GPU_EVENT_FLAGS_TIMING: the time at which the device reaches the event is recorded
  * @GPU_EVENT_FLAGS_BLOCKING_SYNC: a waiting thread first polls for the time that #GpuContextFlags
  *   describes, and then sleeps in the driver
  * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be shared with another process, and records no time

@@ -18,8 +18,11 @@ GpuEvent       *_gpu_event_new_for_points (GpuContext     *context,
                                            GpuTimeline    *timeline,
                                            guint64         first,
                                            guint64         last);
-/* The first function sets the event for gpu_event_export_handle(), the second sets the event that
- * records the start of the operation. Both events are nullable. */
+/* The first function sets the event that records the times of the last operation before an event
+ * with a time of its own. The second sets the event for gpu_event_export_handle(), the third sets
+ * the event that records the start of the operation. All these events are nullable. */
+void            _gpu_event_set_operation (GpuEvent        *event,
+                                          GpuNativeEvent  *operation);
 void            _gpu_event_set_shared    (GpuEvent        *event,
                                           GpuNativeEvent  *shared);
 void            _gpu_event_set_start     (GpuEvent        *event,

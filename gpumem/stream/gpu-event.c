@@ -52,6 +52,8 @@ struct _GpuEvent
                                      * of earlier work of the same call; keeps their failures until
                                      * the event is finalized */
   GpuNativeEvent *timed;            /* nullable; records the times of the event */
+  GpuNativeEvent *operation;        /* nullable; records the times of the last operation if `timed`
+                                     * does not */
   GpuNativeEvent *start;            /* nullable; records the start time if `timed` does not */
   GpuNativeEvent *shared;           /* nullable; the event for gpu_event_export_handle() */
   GpuNativeEvent *wrapped;          /* nullable; the event of gpu_event_new_wrapped() */
@@ -212,6 +214,7 @@ gpu_event_finalize (GObject *object)
     }
 
   g_clear_pointer (&event->timed, _gpu_native_event_unref);
+  g_clear_pointer (&event->operation, _gpu_native_event_unref);
   g_clear_pointer (&event->start, _gpu_native_event_unref);
   g_clear_pointer (&event->shared, _gpu_native_event_unref);
   g_clear_pointer (&event->wrapped, _gpu_native_event_unref);
@@ -381,6 +384,13 @@ _gpu_event_new_for_point (GpuContext     *context,
   event->timed = timed != NULL ? _gpu_native_event_ref (timed) : NULL;
 
   return event;
+}
+
+void
+_gpu_event_set_operation (GpuEvent       *event,
+                          GpuNativeEvent *operation)
+{
+  event->operation = operation != NULL ? _gpu_native_event_ref (operation) : NULL;
 }
 
 void
@@ -1001,6 +1011,9 @@ get_time (GpuEvent           *event,
   if (timed == NULL)
     return FALSE;
 
+  if (event->operation != NULL)
+    timed = event->operation;
+
   if (timed->backend->event->get_profiling_time (timed, point, nanoseconds, error))
     return TRUE;
 
@@ -1064,12 +1077,16 @@ measure_operation (GpuNativeEvent  *event,
  * @event: a #GpuEvent of a %GPU_STREAM_FLAGS_PROFILING stream or with %GPU_EVENT_FLAGS_TIMING,
  *   complete
  * @since: an earlier event of the same kind, complete
- * @nanoseconds: (out): the time from the end of @since to the end of @event, in nanoseconds;
- *   negative if @since ended later
+ * @nanoseconds: (out): the time from @since to @event, in nanoseconds; negative if @since is later
  * @error: return location for an error
  *
  * Gets the time on the device between two events of one context (OpenCL: clGetEventProfilingInfo;
  * CUDA: cuEventElapsedTime). Does not block.
+ *
+ * The time of an event with %GPU_EVENT_FLAGS_TIMING is the time at which the device reached the
+ * event. The time of any other event is the end of the last operation before it. So if the stream
+ * is idle before @since is recorded, the result only excludes that idle time with
+ * %GPU_EVENT_FLAGS_TIMING.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if an event is not complete,
  *   %GPU_ERROR_NOT_SUPPORTED if an event records no times, %GPU_ERROR_INVALID_ARGUMENT if the
@@ -1120,8 +1137,10 @@ gpu_event_get_elapsed (GpuEvent  *event,
  * @nanoseconds: (out): the time in nanoseconds
  * @error: return location for an error
  *
- * Gets the execution time of the last operation before @event (OpenCL: clGetEventProfilingInfo;
- * CUDA: cuEventElapsedTime). Does not block.
+ * Gets the execution time of the last operation before @event, with and without
+ * %GPU_EVENT_FLAGS_TIMING (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). If there is
+ * no operation with times, the result for an event with %GPU_EVENT_FLAGS_TIMING is the time that
+ * the device needed to record the event, about 0. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
  *   %GPU_ERROR_NOT_SUPPORTED if @event records no times, the error of @event if it failed, or the
@@ -1150,7 +1169,8 @@ gpu_event_get_duration (GpuEvent  *event,
   if (event->start != NULL)
     success = measure (timed, event->start, &elapsed, error);
   else
-    success = measure_operation (timed, &elapsed, error);
+    success = measure_operation (event->operation != NULL ? event->operation : timed, &elapsed,
+                                 error);
 
   *nanoseconds = MAX (elapsed, 0);
 
@@ -1167,8 +1187,10 @@ gpu_event_get_duration (GpuEvent  *event,
  * @nanoseconds: (out): the time on the device's clock, in nanoseconds
  * @error: return location for an error
  *
- * Gets the time at which the last operation before @event was queued, submitted, started or ended
- * (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
+ * Gets the time at which the last operation before @event was queued, submitted, started or ended,
+ * with and without %GPU_EVENT_FLAGS_TIMING (OpenCL: clGetEventProfilingInfo; CUDA:
+ * cuEventElapsedTime). If there is no operation with times, the result for an event with
+ * %GPU_EVENT_FLAGS_TIMING is a time of the event itself. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
  *   %GPU_ERROR_NOT_SUPPORTED if @event records no times, the error of @event if it failed,

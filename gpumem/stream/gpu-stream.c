@@ -896,45 +896,55 @@ gpu_stream_barrier (GpuStream  *stream,
   return end_call (timeline, "gpu_stream_barrier", failure, error);
 }
 
-/* Sets @event to an event that records the time of the last submission. On a stream with
- * GPU_STREAM_FLAGS_PROFILING, this is the event of the submission itself. Otherwise records an
- * event, if @flags contains GPU_EVENT_FLAGS_TIMING, or sets @event to NULL. Caller holds the
- * timeline's lock. */
-static gboolean
-get_timed_event_locked (GpuTimeline     *timeline,
-                        GpuEventFlags    flags,
-                        GpuNativeEvent **event,
-                        GError         **error)
+/* The native events of a GpuEvent; all nullable. */
+typedef struct
 {
-  gboolean is_last = timeline->timed_event != NULL && timeline->timed_seq == timeline->submitted;
+  GpuNativeEvent *timed;            /* records the time of the event */
+  GpuNativeEvent *operation;        /* records the times of the last operation, if `timed` does
+                                     * not */
+  GpuNativeEvent *shared;           /* for other processes */
+} Recorded;
 
-  *event = NULL;
-
-  if (is_last)
-    *event = _gpu_native_event_ref (timeline->timed_event);
-  else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0
-           && _gpu_timeline_check_fence_locked (timeline, error))
-    *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
-
-  /* The recording of a new event counts as a submission. The function below counts it. */
-  if (*event != NULL && (!is_last || _gpu_timeline_may_fail_locked (timeline)))
-    _gpu_timeline_retain_event_locked (timeline, _gpu_native_event_ref (*event));
-
-  return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
+static void
+recorded_clear (Recorded *recorded)
+{
+  g_clear_pointer (&recorded->timed, _gpu_native_event_unref);
+  g_clear_pointer (&recorded->operation, _gpu_native_event_unref);
+  g_clear_pointer (&recorded->shared, _gpu_native_event_unref);
 }
 
-/* If the program may have submitted work through the native handle, counts that work as a
- * submission. If @timed is the event of the last submission so far, it becomes the event of the new
- * submission. Caller holds the timeline's lock. */
-static void
-append_recorded_point_locked (GpuTimeline    *timeline,
-                              GpuNativeEvent *timed)
-{
-  gboolean is_last = timed != NULL && timed == timeline->timed_event;
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Recorded, recorded_clear)
 
+/* With GPU_EVENT_FLAGS_TIMING, records an event with a time of its own, which counts as a
+ * submission. Otherwise the time is that of the last operation, if that has times. Caller holds the
+ * timeline's lock. */
+static void
+record_timed_locked (GpuTimeline    *timeline,
+                     GpuEventFlags   flags,
+                     Recorded       *recorded,
+                     GError        **error)
+{
+  gboolean has_operation = timeline->timed_event != NULL
+                           && timeline->timed_seq == timeline->submitted;
+  GpuNativeEvent **last = (flags & GPU_EVENT_FLAGS_TIMING) != 0 ? &recorded->operation
+                                                                : &recorded->timed;
+
+  if (has_operation)
+    *last = _gpu_native_event_ref (timeline->timed_event);
+
+  if ((flags & GPU_EVENT_FLAGS_TIMING) != 0 && _gpu_timeline_check_fence_locked (timeline, error))
+    recorded->timed = timeline->context->backend->stream->record (timeline->stream, flags, error);
+
+  if (recorded->timed != NULL
+      && (recorded->timed != timeline->timed_event || _gpu_timeline_may_fail_locked (timeline)))
+    _gpu_timeline_retain_event_locked (timeline, _gpu_native_event_ref (recorded->timed));
+
+  /* If the program may have submitted work through the native handle, this counts that work as a
+   * submission. */
   _gpu_timeline_append_point_locked (timeline);
 
-  if (is_last)
+  /* The last operation remains the last one for the next event. */
+  if (has_operation)
     timeline->timed_seq = timeline->submitted;
 }
 
@@ -1010,13 +1020,15 @@ record_shared_locked (GpuTimeline    *timeline,
  * @stream or got its native handle, the event also waits for the work that the program submitted
  * through the handle.
  *
- * On a %GPU_STREAM_FLAGS_PROFILING stream the event has the times of the last operation. With
- * %GPU_EVENT_FLAGS_TIMING, the event records a time itself if no operation has recorded times for
- * it. This happens on a %GPU_STREAM_FLAGS_PROFILING stream to which no operation was submitted
- * (OpenCL: clEnqueueMarkerWithWaitList). On CUDA it also happens on every stream without
- * %GPU_STREAM_FLAGS_PROFILING (cuEventRecord). With
- * %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord), gpu_event_export_handle() can
- * share the event with another process.
+ * With %GPU_EVENT_FLAGS_TIMING, the device records the time at which it reaches the event, for
+ * gpu_event_get_elapsed() (OpenCL: clEnqueueMarkerWithWaitList; CUDA: cuEventRecord). OpenCL needs
+ * a %GPU_STREAM_FLAGS_PROFILING stream for that. On a %GPU_STREAM_FLAGS_PROFILING stream, each
+ * event also has the times of the last operation. Without %GPU_EVENT_FLAGS_TIMING,
+ * gpu_event_get_elapsed() uses the end of that operation, which is earlier if the stream was idle
+ * afterwards.
+ *
+ * With %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord),
+ * gpu_event_export_handle() can share the event with another process.
  *
  * While @stream is being captured into a CUDA graph, only streams can wait for the event, and then
  * take part in the capture. The host must wait until the capture has ended: before that, waits and
@@ -1036,8 +1048,7 @@ gpu_stream_record (GpuStream      *stream,
                    GpuEventFlags   flags,
                    GError        **error)
 {
-  g_autoptr (GpuNativeEvent) timed = NULL;
-  g_autoptr (GpuNativeEvent) shared = NULL;
+  g_auto (Recorded) recorded = { NULL, };
   GpuTimeline *timeline;
   GpuEvent *event;
   GError *failure = NULL;
@@ -1054,12 +1065,9 @@ gpu_stream_record (GpuStream      *stream,
   has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
 
   if ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0)
-    shared = record_shared_locked (timeline, flags, &failure);
+    recorded.shared = record_shared_locked (timeline, flags, &failure);
   else
-    get_timed_event_locked (timeline, flags, &timed, &failure);
-
-  if (shared == NULL)
-    append_recorded_point_locked (timeline, timed);
+    record_timed_locked (timeline, flags, &recorded, &failure);
 
   seq = timeline->submitted;
   _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
@@ -1067,8 +1075,9 @@ gpu_stream_record (GpuStream      *stream,
   if (!end_call (timeline, "gpu_stream_record", failure, error))
     return NULL;
 
-  event = _gpu_event_new_for_point (stream->context, timeline, seq, timed);
-  _gpu_event_set_shared (event, shared);
+  event = _gpu_event_new_for_point (stream->context, timeline, seq, recorded.timed);
+  _gpu_event_set_operation (event, recorded.operation);
+  _gpu_event_set_shared (event, recorded.shared);
 
   return event;
 }
