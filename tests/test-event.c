@@ -848,6 +848,39 @@ event_elapsed_idle (TestFixture *fixture)
     }
 }
 
+/* The first event of a profiling stream has no times without GPU_EVENT_FLAGS_TIMING: there is no
+ * operation before it. The error does not ask for a profiling stream. */
+static void
+event_elapsed_first (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuEvent) first = NULL;
+  g_autoptr (GpuEvent) timed = NULL;
+  g_autoptr (GpuEvent) untimed = test_record (fixture->stream);
+  guint64 duration = 0;
+  gint64 elapsed = 0;
+
+  g_assert_false (gpu_event_get_duration (untimed, &duration, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_event_get_duration",
+                         "GPU_STREAM_FLAGS_PROFILING");
+  if (!test_has (fixture, GPU_CAPABILITIES_PROFILING))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  first = test_record (stream);
+  timed = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, &error);
+  g_assert_no_error (error);
+  test_synchronize (stream);
+
+  g_assert_false (gpu_event_get_elapsed (timed, first, &elapsed, &error));
+  g_assert_null (strstr (error->message, "GPU_STREAM_FLAGS_PROFILING"));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_event_get_elapsed",
+                         "no operation with times precedes it", "GPU_EVENT_FLAGS_TIMING");
+  test_assert_ok (gpu_event_get_elapsed (timed, timed, &elapsed, &error), error);
+  g_assert_cmpint (elapsed, ==, 0);
+}
+
 /* The callback of a wait runs when its event completes, even if a wait for a later event was
  * started before. */
 static void
@@ -1121,6 +1154,7 @@ main (int argc, char **argv)
   test_add ("profiling", event_profiling);
   test_add ("elapsed", event_elapsed);
   test_add ("elapsed-idle", event_elapsed_idle);
+  test_add ("elapsed-first", event_elapsed_first);
   test_add ("wrapped", event_wrapped);
   test_add ("unreported", event_run_unreported);
   test_add ("subprocess/unreported", event_unreported);

@@ -965,6 +965,22 @@ gpu_event_watch (GpuEvent  *event,
   return FALSE;
 }
 
+static void
+set_untimed (GpuEvent    *event,
+             const char  *function,
+             GError     **error)
+{
+  const GpuTimeline *timeline = event->point.timeline;
+  gboolean is_profiling = timeline != NULL && (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: the event records no times: %s", function,
+               is_profiling ? "no operation with times precedes it in its stream; record an event "
+                              "with GPU_EVENT_FLAGS_TIMING"
+                            : "record it on a stream that is GPU_STREAM_FLAGS_PROFILING, or with "
+                              "GPU_EVENT_FLAGS_TIMING");
+}
+
 /* Returns the native event with the times of @event, or NULL with an error if @event is not
  * complete or has no times. */
 static GpuNativeEvent *
@@ -977,9 +993,7 @@ get_timed (GpuEvent    *event,
 
   if (event->timed == NULL || event->timed->backend->event->get_profiling_time == NULL)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the event records no times; record it on a stream that is "
-                   "GPU_STREAM_FLAGS_PROFILING, or with GPU_EVENT_FLAGS_TIMING", function);
+      set_untimed (event, function, error);
       return NULL;
     }
 

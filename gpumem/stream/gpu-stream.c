@@ -1023,7 +1023,7 @@ record_shared_locked (GpuTimeline    *timeline,
  * With %GPU_EVENT_FLAGS_TIMING, the device records the time at which it reaches the event, for
  * gpu_event_get_elapsed() (OpenCL: clEnqueueMarkerWithWaitList; CUDA: cuEventRecord). OpenCL needs
  * a %GPU_STREAM_FLAGS_PROFILING stream for that. On a %GPU_STREAM_FLAGS_PROFILING stream, each
- * event also has the times of the last operation. Without %GPU_EVENT_FLAGS_TIMING,
+ * event also has the times of the last operation, if there is one. Without %GPU_EVENT_FLAGS_TIMING,
  * gpu_event_get_elapsed() uses the end of that operation, which is earlier if the stream was idle
  * afterwards.
  *
