@@ -586,6 +586,29 @@ def test_to_host(fixture):
     equal(Gpu.Array.from_dlpack(floats, host).view("uint16").to_numpy().tolist(), [0x3fc0] * 3)
 
 
+def test_to_host_spilled(fixture):
+    """A consumer gets a copy of spilled elements in host memory, also from a context of the host,
+    whose memory is exported in place otherwise."""
+    need_numpy()
+    pool = Gpu.MemoryPool(fixture.context)
+    buffer = pool(240)
+    array = Gpu.Array.for_memory(buffer, (3, 4, 5), "float32")
+    array.write(sample())
+    part = array[:, ::-1, 1:]
+    buffer.spill()
+    for version in None, (1, 0):
+        capsule = part.__dlpack__(dl_device=(1, 0), max_version=version)
+        got = Gpu.Array.from_dlpack(capsule, Gpu.Context("host"))
+        equal(got.to_numpy().tolist(), sample()[:, ::-1, 1:].tolist())
+        got.fill(0)
+    with raises(BufferError, "copy"):
+        part.__dlpack__(dl_device=(1, 0), copy=False)
+    with raises(BufferError, "spilled"):
+        part.__dlpack__()
+    buffer.unspill()
+    equal(part.to_numpy().tolist(), sample()[:, ::-1, 1:].tolist())
+
+
 def host_accessible(fixture):
     """Yields memory of 60 floats that the host may access at any time."""
     context = fixture.context

@@ -143,6 +143,10 @@ def _share_with_host(array, context):
                                     list(array.shape), list(array.strides))
 
 
+def _is_spilled(array):
+    return isinstance(array.memory, Gpu.Buffer) and array.memory.spilled
+
+
 def _to_host(array, device, copy, versioned):
     """Returns an array for a consumer that requested the device (CPU, 0), once the work on the
     elements has completed, and whether it is a copy. Consumers of old tensors may write them, so
@@ -333,8 +337,8 @@ class DLPackMethods:
         memory, the caller waits. For dl_device=(1, 0), the call waits for the work on the array,
         and exports memory that the host may access at any time without a copy: host memory,
         fine-grained shared memory, and managed memory of CUDA devices that access it at the same
-        time as the host. Elements in other memory are copied to the host; copy=False raises
-        BufferError instead."""
+        time as the host. Elements in other memory, and those of a spilled buffer, are copied to the
+        host; copy=False raises BufferError instead."""
         array, is_copied = self, bool(copy)
         if copy not in (None, True, False):
             raise ValueError(f"copy must be None, True or False, not {copy!r}")
@@ -344,7 +348,8 @@ class DLPackMethods:
             own = self.__dlpack_device__()
             if copy and own[0] in (CPU, CUDA_HOST) and dl_device is None:
                 dl_device = CPU, 0              # copy() would allocate memory of the device
-            if dl_device is not None and (dl_device != own or copy and own == (CPU, 0)):
+            if dl_device is not None and (dl_device != own or own == (CPU, 0)
+                                          and (copy or _is_spilled(self))):
                 array, is_copied = _to_host(self, dl_device, copy, versioned)
                 stream = -1
             elif copy:
