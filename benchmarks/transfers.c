@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Compares copies between the host and a device with raw driver calls: pageable memory by size and
- * by the number of staging threads; page-locked memory in each direction and in both directions at
- * once. Also measures how long calls take that enqueue writes behind pending work. The raw calls
- * use a separate stream of the same context.
+ * Compares copies between the host and a device with raw driver calls: pageable memory by size, by
+ * the number of staging threads, and by many copies in a row; page-locked memory in each direction
+ * and in both directions at once. Also measures how long calls take that enqueue writes behind
+ * pending work. The raw calls use a separate stream of the same context.
  *
  *   benchmarks/transfers DEVICE [MIB]
  */
@@ -135,7 +135,7 @@ print_size (gsize size)
 }
 
 /* Prints a row. The ratio is the median of the ratios of all rounds; in each round the library and
- * the raw calls alternate. */
+ * the raw calls alternate, after @n calls each. */
 static double
 compare (const Bench  *bench,
          const char   *name,
@@ -143,9 +143,9 @@ compare (const Bench  *bench,
          TransferFunc  raw,
          guint8       *data,
          gsize         size,
-         guint         factor)
+         guint         factor,
+         guint         n)
 {
-  guint n = size < 64 * 1024 ? 20 : size < MIB ? 5 : 1;
   guint n_rounds = size <= 16 * MIB ? MAX_ROUNDS : size <= 128 * MIB ? 21 : 5;
   double our_times[MAX_ROUNDS];
   double raw_times[MAX_ROUNDS];
@@ -191,15 +191,34 @@ bench_sizes (const Bench *bench,
 
   for (gsize size = 4; size <= max; size *= 2)
     {
+      guint n = size < 64 * 1024 ? 20 : size < MIB ? 5 : 1;
       double to = compare (bench, "ordinary, to the device", ours_write, raw_write,
-                           bench->ordinary, size, 1);
+                           bench->ordinary, size, 1, n);
       double from = compare (bench, "ordinary, from the device", ours_read, raw_read,
-                             bench->ordinary, size, 1);
+                             bench->ordinary, size, 1, n);
 
       worst = MIN (worst, MIN (to, from));
     }
 
   printf ("worst ratio %.3f\n\n", worst);
+}
+
+/* The threads of the library that copy still wait for work when the next of these copies begins. */
+static void
+bench_in_a_row (const Bench *bench,
+                gsize        max)
+{
+  for (gsize size = MIB; size <= MIN (max, 256 * MIB); size *= 2)
+    {
+      guint n = MIN (256 * MIB / size, 16);
+
+      compare (bench, "in a row, to the device", ours_write, raw_write, bench->ordinary, size, 1,
+               n);
+      compare (bench, "in a row, from the device", ours_read, raw_read, bench->ordinary, size, 1,
+               n);
+    }
+
+  printf ("\n");
 }
 
 static void
@@ -210,8 +229,10 @@ bench_threads (const Bench *bench,
     {
       gpu_staging_set_n_threads (n);
       printf ("%u threads\n", n);
-      compare (bench, "ordinary, to the device", ours_write, raw_write, bench->ordinary, size, 1);
-      compare (bench, "ordinary, from the device", ours_read, raw_read, bench->ordinary, size, 1);
+      compare (bench, "ordinary, to the device", ours_write, raw_write, bench->ordinary, size, 1,
+               1);
+      compare (bench, "ordinary, from the device", ours_read, raw_read, bench->ordinary, size, 1,
+               1);
     }
 
   gpu_staging_set_n_threads (0);
@@ -367,9 +388,10 @@ bench_locked (Bench *bench,
   memset (bench->locked, 2, size);
   memset (bench->locked_other, 3, size);
 
-  compare (bench, "page-locked, to the device", ours_write, raw_write, bench->locked, size, 1);
-  compare (bench, "page-locked, from the device", ours_read, raw_read, bench->locked, size, 1);
-  compare (bench, "page-locked, both ways", ours_both, raw_both, bench->locked, size, 2);
+  compare (bench, "page-locked, to the device", ours_write, raw_write, bench->locked, size, 1, 1);
+  compare (bench, "page-locked, from the device", ours_read, raw_read, bench->locked, size, 1, 1);
+  compare (bench, "page-locked, both ways", ours_both, raw_both, bench->locked, size, 2,
+           1);
 }
 
 int
@@ -394,6 +416,7 @@ main (int    argc,
           gpu_device_get_driver_version (device), gpu_staging_get_n_threads ());
   printf ("%-39s %27s %27s %7s\n", "copies", "ours", "raw", "ratio");
   bench_sizes (&bench, size);
+  bench_in_a_row (&bench, size);
   bench_threads (&bench, MIN (size, 1024 * MIB));
   bench_locked (&bench, MIN (size, 1024 * MIB));
 
