@@ -825,6 +825,33 @@ adaptor_failure (TestFixture *fixture)
   g_assert_cmpuint (relief.n_calls, ==, 2);
 }
 
+static gboolean
+allocate_more (GpuAllocator *allocator, guint64 size, guint *n_calls)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpuint (++*n_calls, <, 10);
+  g_assert_null (gpu_allocator_alloc (allocator, size, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "limit of 1000");
+  return FALSE;
+}
+
+/* A handler that allocates with the same allocator is not called for its own allocation. */
+static void
+adaptor_failure_nested (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
+  g_autoptr (GpuLimitAllocator) limit = gpu_limit_allocator_new (upstream, 1000);
+  g_autoptr (GpuOomAllocator) failure = gpu_oom_allocator_new (GPU_ALLOCATOR (limit));
+  guint n_calls = 0;
+
+  g_signal_connect (failure, "out-of-memory", G_CALLBACK (allocate_more), &n_calls);
+  g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (failure), 1001, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "limit of 1000");
+  g_assert_cmpuint (n_calls, ==, 1);
+}
+
 /* The handler is only called when upstream is out of memory. */
 static void
 adaptor_failure_other (TestFixture *fixture)
@@ -1041,6 +1068,7 @@ main (int argc, char **argv)
   test_add ("logging-flush", adaptor_logging_flush);
   test_add ("failure", adaptor_failure);
   test_add ("failure-other", adaptor_failure_other);
+  test_add ("failure-nested", adaptor_failure_nested);
   test_add ("deferred-free", adaptor_deferred_free);
   test_add ("deferred-free-room", adaptor_deferred_free_room);
   test_add ("threads", adaptor_threads);

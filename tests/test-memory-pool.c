@@ -424,6 +424,67 @@ check_memory_pressure (TestFixture *fixture, GpuMemoryPool *pool)
   g_signal_handler_disconnect (fixture->context, handler);
 }
 
+/* The handlers of requests that request memory themselves */
+typedef struct
+{
+  GpuMemoryPool *pool;
+  gsize          size;
+  guint          n_calls;
+} Greedy;
+
+static void
+request_more (Greedy *greedy)
+{
+  g_autoptr (GError) error = NULL;
+
+  greedy->n_calls++;
+  g_assert_null (gpu_memory_pool_alloc_buffer (greedy->pool, greedy->size, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+}
+
+static gboolean
+request_for_pool (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED,
+                  Greedy *greedy)
+{
+  request_more (greedy);
+  return FALSE;
+}
+
+static void
+request_for_context (GpuContext *context G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED,
+                     Greedy *greedy)
+{
+  request_more (greedy);
+}
+
+/* A request of a handler fails like any other, but does not call the handlers again. */
+static void
+check_greedy_handler (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  Greedy of_pool = { pool, 48 << 20, 0 };
+  Greedy of_context = of_pool;
+  gulong handler = g_signal_connect (fixture->context, "memory-pressure",
+                                     G_CALLBACK (request_for_context), &of_context);
+  g_autoptr (GError) error = NULL;
+
+  gpu_memory_pool_set_limit (pool, 36 << 20);
+  g_signal_connect (pool, "out-of-memory", G_CALLBACK (request_for_pool), &of_pool);
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, of_pool.size, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  g_signal_handler_disconnect (fixture->context, handler);
+  g_signal_handlers_disconnect_by_data (pool, &of_pool);
+  g_assert_cmpuint (of_pool.n_calls, >, 0);
+  g_assert_cmpuint (of_pool.n_calls, <, 20);
+  g_assert_cmpuint (of_context.n_calls, >, 0);
+  g_assert_cmpuint (of_context.n_calls, <, 20);
+}
+
+static void
+pool_greedy_handler (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_greedy_handler);
+}
+
 static void
 pool_memory_pressure (TestFixture *fixture)
 {
@@ -1536,6 +1597,7 @@ main (int argc, char **argv)
   test_add ("stop-holding", pool_stop_holding);
   test_add ("stop-holding-in-flight", pool_stop_holding_in_flight);
   test_add ("memory-pressure", pool_memory_pressure);
+  test_add ("greedy-handler", pool_greedy_handler);
   test_add ("out-of-memory", pool_out_of_memory);
   test_add ("release-threshold", pool_release_threshold);
   test_add ("arguments", pool_arguments);

@@ -3,6 +3,7 @@
 
 #include "gpumem/allocator/gpu-allocator-adaptor-private.h"
 #include "gpumem/base/gpu-error-private.h"
+#include "gpumem/base/gpu-signal-private.h"
 
 /**
  * SECTION:gpu-oom-allocator
@@ -50,13 +51,17 @@ oom_alloc (GpuAllocatorAdaptor  *adaptor,
     {
       g_autoptr (GError) failure = NULL;
       GpuMemory *memory = _gpu_adaptor_alloc (adaptor, size, stream, &failure);
+      GpuEmission emission;
       gboolean again = FALSE;
 
       if (memory != NULL)
         return memory;
 
-      if (_gpu_error_is_out_of_memory (failure))
-        g_signal_emit (adaptor, out_of_memory, 0, (guint64) size, &again);
+      if (_gpu_error_is_out_of_memory (failure) && _gpu_emission_begin (&emission, adaptor))
+        {
+          g_signal_emit (adaptor, out_of_memory, 0, (guint64) size, &again);
+          _gpu_emission_end (&emission);
+        }
 
       if (!again)
         {
@@ -82,7 +87,9 @@ gpu_oom_allocator_class_init (GpuOomAllocatorClass *klass)
    * @size: bytes requested
    *
    * Emitted in gpu_allocator_alloc() when upstream is out of memory, on the calling thread and
-   * without a lock. The first handler that returns %TRUE stops the emission.
+   * without a lock. The first handler that returns %TRUE stops the emission. If a handler itself
+   * allocates with this allocator and upstream is out of memory, that allocation fails without
+   * another emission.
    *
    * Returns: %TRUE to retry the request, %FALSE to let it fail
    *

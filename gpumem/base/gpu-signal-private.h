@@ -9,4 +9,20 @@ G_BEGIN_DECLS
  * process share only if a handler may be connected. */
 void _gpu_signal_handlers_destroy (GObject *object);
 
+/* An emission of a signal of @object on one thread */
+typedef struct _GpuEmission GpuEmission;
+
+struct _GpuEmission
+{
+  gconstpointer  object;
+  GpuEmission   *outer;             /* nullable; the emission that the thread began before */
+};
+
+/* Begins an emission for which handlers may call functions that emit the signal again. Returns
+ * FALSE if the thread has already begun one for @object: the handler would be called for a request
+ * of its own, without a limit. */
+gboolean _gpu_emission_begin (GpuEmission   *emission,
+                              gconstpointer  object);
+void     _gpu_emission_end   (GpuEmission   *emission);
+
 G_END_DECLS

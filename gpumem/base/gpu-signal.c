@@ -58,3 +58,26 @@ _gpu_signal_handlers_destroy (GObject *object)
   if (flag == 0 || (get_flags (object) & flag) != 0)
     g_signal_handlers_destroy (object);
 }
+
+/* The innermost emission of the thread */
+static __thread GpuEmission *emissions;
+
+gboolean
+_gpu_emission_begin (GpuEmission   *emission,
+                     gconstpointer  object)
+{
+  for (const GpuEmission *outer = emissions; outer != NULL; outer = outer->outer)
+    if (outer->object == object)
+      return FALSE;
+
+  *emission = (GpuEmission) { object, emissions };
+  emissions = emission;
+
+  return TRUE;
+}
+
+void
+_gpu_emission_end (GpuEmission *emission)
+{
+  emissions = emission->outer;
+}

@@ -3,6 +3,7 @@
 
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/base/gpu-signal-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/device/gpu-device-private.h"
 
@@ -384,7 +385,8 @@ gpu_context_class_init (GpuContextClass *klass)
    * the allocation is tried again after the handlers have returned. If another thread requested the
    * memory, the allocation fails, and the signal is emitted later, in the main context of the
    * thread that created @context. Memory that the handlers free is then available to later
-   * allocations.
+   * allocations. If a handler itself requests memory and there is none, that request fails without
+   * another emission.
    *
    * Since: 0.1
    */
@@ -557,12 +559,12 @@ typedef struct
   GWeakRef  context;
   GError   *error;                  /* argument of ::lost */
   guint64   requested;              /* argument of ::memory-pressure */
-} Emission;
+} PostedEmission;
 
 static void
 emission_free (gpointer data)
 {
-  Emission *emission = data;
+  PostedEmission *emission = data;
 
   g_weak_ref_clear (&emission->context);
   g_clear_error (&emission->error);
@@ -572,7 +574,7 @@ emission_free (gpointer data)
 static gboolean
 emit (gpointer data)
 {
-  Emission *emission = data;
+  PostedEmission *emission = data;
   g_autoptr (GpuContext) context = g_weak_ref_get (&emission->context);
 
   if (context == NULL)
@@ -599,7 +601,7 @@ post_emission (GpuContext   *context,
                guint64       requested)
 {
   g_autoptr (GSource) source = g_idle_source_new ();
-  Emission *emission = g_new0 (Emission, 1);
+  PostedEmission *emission = g_new0 (PostedEmission, 1);
 
   g_weak_ref_init (&emission->context, context);
   emission->error = error != NULL ? g_error_copy (error) : NULL;
@@ -630,6 +632,8 @@ gboolean
 _gpu_context_signal_pressure (GpuContext *context,
                               guint64     requested)
 {
+  GpuEmission emission;
+
   if (!g_signal_has_handler_pending (context, signals[MEMORY_PRESSURE], 0, FALSE))
     return FALSE;
 
@@ -639,7 +643,11 @@ _gpu_context_signal_pressure (GpuContext *context,
       return FALSE;
     }
 
+  if (!_gpu_emission_begin (&emission, context))
+    return FALSE;
+
   g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
+  _gpu_emission_end (&emission);
 
   return TRUE;
 }

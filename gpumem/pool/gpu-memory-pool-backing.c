@@ -10,6 +10,7 @@
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-memory-limits-private.h"
+#include "gpumem/base/gpu-signal-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -359,6 +360,7 @@ make_room (gpointer owner,
 {
   GpuPoolCore *core = owner;
   g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (core->owner);
+  GpuEmission emission;
   gboolean retry = FALSE;
 
   if (pool == NULL)
@@ -367,7 +369,11 @@ make_room (gpointer owner,
   if (_gpu_memory_pool_collect_captures (pool))
     return TRUE;
 
+  if (!_gpu_emission_begin (&emission, pool))
+    return FALSE;
+
   g_signal_emit_by_name (pool, "out-of-memory", (guint64) size, &retry);
+  _gpu_emission_end (&emission);
 
   return retry || _gpu_context_signal_pressure (pool->context, size);
 }
