@@ -361,6 +361,10 @@ def test_shapes(fixture):
         with one.map(Gpu.MapFlags.READ) as mapping:
             equal(mapping.to_numpy().tolist(), values.tolist())
     equal(one.to_numpy(1, (2, 3)).shape, (1, 3, 2, 4))
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for array in (values, values[:, :, None]):          # one channel needs no dimension
+        one = Gpu.Image.from_array(fixture.context, array, 1)
+        equal((one.shape, one.to_numpy().tolist()), ((4, 3), values.tolist()))
 
 
 def test_no_texels(fixture):

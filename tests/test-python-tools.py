@@ -187,6 +187,8 @@ def plain_parse_arguments():
     equal(Gpu.parse_arguments(parsed), parsed)
     equal(Gpu.parse_arguments(["int n", Gpu.ScalarArgument("int", "m")]),
           Gpu.parse_arguments("int n, int m"))
+    equal([Gpu.ScalarArgument("f4", "x"), Gpu.VectorArgument("u8", "y")],
+          [Gpu.ScalarArgument("float", "x"), Gpu.VectorArgument("ulong", "y")])
     equal(eval(repr(parsed)), parsed)
     assert parsed[0] != Gpu.VectorArgument("float", "x") and parsed[0] != 3
     equal(len({*parsed, *parsed}), len(parsed))

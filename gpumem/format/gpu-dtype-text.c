@@ -156,7 +156,8 @@ gpu_dtype_new_from_string (const char  *text,
     {
       g_clear_pointer (&dtype, gpu_dtype_unref);
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "gpu_dtype_new_from_string: '%s' is not in the byte order of the host", text);
+                   "gpu_dtype_new_from_string: '%s' is not in the byte order of the host; convert "
+                   "the data first", text);
     }
 
   return dtype;
