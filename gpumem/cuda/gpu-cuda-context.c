@@ -85,7 +85,7 @@ clear (GpuCudaContext *context)
   gboolean can_free = _gpu_cuda_enter_again (context, &entered, NULL);
 
   g_clear_pointer (&context->clock, _gpu_cuda_clock_unref);
-  _gpu_cuda_staging_clear (context, can_free);
+  _gpu_cuda_blocks_clear (context, can_free);
   _gpu_cuda_host_waits_clear (context, can_free);
   _gpu_cuda_pool_clear (context, can_free);
   _gpu_cuda_cache_clear (context, can_free);

@@ -73,8 +73,7 @@ typedef struct
   GPtrArray        *host_wait_words;    /* unused words, in host_wait_blocks */
   gint              host_waits;         /* GpuCudaHostWaits; atomic */
   GMutex            lock;               /* guards the fields up to builtins */
-  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks for mappings;
-                                         * nullable */
+  GPtrArray        *blocks;             /* of GpuCudaBlock: page-locked blocks; nullable */
   struct _GpuCudaClock *clock;          /* the current time base; NULL before the first use */
   CUstream          internal;           /* stream of the library; NULL until first needed */
   CUstream          clock_stream;       /* stream for clock events only; NULL until first needed */
@@ -533,6 +532,8 @@ GpuBufferFillRegionOp _gpu_cuda_fill_region;
 GpuBufferMapOp _gpu_cuda_map;
 GpuImageMapOp _gpu_cuda_map_image;
 GpuMemoryUnmapOp _gpu_cuda_unmap;
+
+/* gpu-cuda-block-copy.c */
 /* Submits a write of pageable or page-locked memory, like cuMemcpyHtoDAsync(). Caller has entered
  * the context. Sets @function to the function of the driver that failed. */
 CUresult    _gpu_cuda_write_behind     (GpuCudaContext    *context,
@@ -543,10 +544,12 @@ CUresult    _gpu_cuda_write_behind     (GpuCudaContext    *context,
                                         const char       **function);
 /* Fills host memory that is unknown to the driver. */
 GpuBufferFillOp _gpu_cuda_fill_ordinary;
-/* Frees the staging blocks of mappings. If @can_free is TRUE, the caller has entered the context.
+
+/* gpu-cuda-block.c */
+/* Frees the page-locked blocks. If @can_free is TRUE, the caller has entered the context.
  * Otherwise, only frees the list of the blocks, without calling the driver. */
-void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
-                                    gboolean              can_free);
+void        _gpu_cuda_blocks_clear     (GpuCudaContext    *context,
+                                        gboolean           can_free);
 
 /* gpu-cuda-export.c, gpu-cuda-import.c */
 GpuBufferExportHandleOp _gpu_cuda_export_handle;
