@@ -29,9 +29,6 @@ _OTHER_NAMES = {"__half": "half", "size_t": "ulong", "ptrdiff_t": "long", "uintp
                 "uint64_t": "ulong", "bool": "uchar"}
 _FROM_NUMPY = {numpy: name for name, (_, _, numpy) in _SCALARS.items()}
 _FROM_NUMPY["bool"] = "uchar"
-_NUMPY_CODES = {"i1": "int8", "u1": "uint8", "i2": "int16", "u2": "uint16", "i4": "int32",
-                "u4": "uint32", "i8": "int64", "u8": "uint64", "f2": "float16", "f4": "float32",
-                "f8": "float64"}
 
 _GLOBAL = {"__global", "global"}
 _OTHER_SPACES = {"__local", "local", "__constant", "constant"}
@@ -74,7 +71,7 @@ def _to_type_name(dtype):
         words = dtype.split()
         if words and all(_NAME.match(word) for word in words):
             name = _join_words(words, dtype)
-            return _FROM_NUMPY.get(_NUMPY_CODES.get(name, name), name)
+            return _FROM_NUMPY.get(name, name)
         raise ValueError(f"{dtype!r} is not a type")
     import numpy
     dtype = numpy.dtype(dtype)
@@ -171,11 +168,10 @@ class _TypedArgument(Argument):
 class VectorArgument(_TypedArgument):
     """Gpu.VectorArgument(dtype, name): a pointer to device memory.
 
-    The type is a NumPy dtype, its name or code, such as "f4", or the name of a type in C: "float"
-    has 32 bits, and an unknown name is a structure that the program defines. OpenCL cannot pass
-    pointers into the middle of memory. With with_offset=True the kernel therefore takes two
-    parameters, the memory name__base and an offset in bytes name__offset, and get_prologue()
-    declares the pointer name from them."""
+    The type is a NumPy dtype or the name of a type in C: "float" has 32 bits, and an unknown name
+    is a structure that the program defines. OpenCL cannot pass pointers into the middle of memory.
+    With with_offset=True the kernel therefore takes two parameters, the memory name__base and an
+    offset in bytes name__offset, and get_prologue() declares the pointer name from them."""
 
     def __init__(self, dtype, name, with_offset=False, const=False):
         super().__init__(dtype, name)
