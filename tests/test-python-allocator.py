@@ -3,6 +3,7 @@
 of the program, and adaptors of both."""
 
 import _thread
+import asyncio
 import gc
 import os
 import signal
@@ -493,6 +494,96 @@ def test_overlapping(fixture):
                     lambda name, value: counters.setdefault(name, (value, statistics(100))))
     equal({name: value["total-count"] for name, (value, _) in counters.items()},
           {"one": 2, "two": 2})
+
+
+def close_elsewhere(tracking):
+    """Ends with statements in another task and in another thread, by closing generators."""
+    async def list_pieces():
+        with tracking.tagged("task"):
+            yield 1
+
+    async def run():
+        pieces = list_pieces()
+        await pieces.__anext__()
+        await asyncio.create_task(pieces.aclose())
+        equal(tracking.tag, None)
+
+    def list_values():
+        with tracking.tagged("thread"):
+            yield 1
+
+    asyncio.run(run())
+    values = list_values()
+    next(values)
+    thread = threading.Thread(target=values.close)
+    thread.start()
+    thread.join()
+
+
+def test_tagged_elsewhere(fixture):
+    """Statements of tagged() end in all contexts, and then do not keep the allocator."""
+    tracking = Gpu.TrackingAllocator(Gpu.MemoryPool(fixture.context))
+    close_elsewhere(tracking)
+    memory = tracking(1)
+    equal((tracking.tag, tracking.blocks[0].get("tag")), (None, None))
+    kept = []
+
+    async def child(event):
+        kept.append(tracking(2))
+        await event.wait()
+        kept.append(tracking(3))
+
+    async def run():
+        nonlocal tracking
+        event = asyncio.Event()
+        with tracking.tagged("load"):
+            task = asyncio.create_task(child(event))
+            await asyncio.sleep(0)
+            other = await asyncio.to_thread(tracking, 4)
+        event.set()
+        await task
+        equal([(block["size"], block.get("tag")) for block in tracking.blocks[1:]],
+              [(2, "load"), (4, "load"), (3, None)])
+        del other
+
+    asyncio.run(run())
+    kept.clear()
+
+    async def keep():
+        allocator = Gpu.TrackingAllocator(Gpu.MemoryPool(fixture.context))
+        reference = weakref.ref(allocator)
+        with allocator.tagged("load"):
+            task = asyncio.create_task(asyncio.sleep(100))
+        await asyncio.sleep(0)
+        del allocator
+        gc.collect()
+        assert reference() is None
+        task.cancel()
+
+    asyncio.run(keep())
+    del memory
+
+
+def test_tag_of_statement(fixture):
+    """The tag of a statement has precedence over handlers of the program, and may be empty."""
+    pool = Gpu.MemoryPool(fixture.context)
+    for tracking in Gpu.TrackingAllocator(pool), Gpu.TrackingAllocator.new(pool, 0):
+        tracking.connect("find-tag", lambda allocator, size: "handler")
+        kept = [tracking(1)]
+        for tag in "statement", "":
+            with tracking.tagged(tag):
+                kept.append(tracking(2))
+                equal((tracking.tag, tracking.blocks[-1]["tag"]), (tag, tag))
+        equal(tracking.blocks[0]["tag"], "handler")
+        with raises(ValueError, "tag has a null character"), tracking.tagged("a\0b"):
+            pass
+        with raises(UnicodeEncodeError, "surrogates"), tracking.tagged("\ud800"):
+            pass
+        equal(tracking.tag, None)
+        tracking.tag = "rest"
+        with tracking.tagged("outer"), tracking.tagged(""):
+            equal(tracking.tag, "")
+        del kept
 
 
 def test_lines(fixture):

@@ -12,7 +12,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_callbacks import guarded, keep, keep_cause
-from ._gpumem_checks import to_index, to_property
+from ._gpumem_checks import to_index, to_property, to_text
 from ._gpumem_errors import Error, OutOfHostMemoryError
 from ._gpumem_names import is_of_overrides
 from ._gpumem_protocols import to_address
@@ -167,12 +167,26 @@ class StatisticsAllocatorMethods:
             counters.update(self.pop())
 
 
-# The allocators and tags of the with statements of tagged(), of this thread or asyncio task
-_tags = contextvars.ContextVar("gpumem_tags", default=())
+class _Statement:
+    """A with statement of tagged(). Other contexts, such as those of tasks that began in the
+    statement, may still have the object after the end, when the allocator is None."""
+    __slots__ = ("allocator", "tag")
+
+    def __init__(self, allocator, tag):
+        self.allocator, self.tag = allocator, tag
+
+
+# The statements of this thread or asyncio task
+_statements = contextvars.ContextVar("gpumem_statements", default=())
+
+
+def _list_statements():
+    return [statement for statement in _statements.get() if statement.allocator is not None]
 
 
 def _get_local_tag(allocator):
-    return next((tag for owner, tag in reversed(_tags.get()) if owner is allocator), None)
+    return next((statement.tag for statement in reversed(_statements.get())
+                 if statement.allocator is allocator), None)
 
 
 def _find_tag(allocator, size, n_lines):
@@ -211,12 +225,18 @@ class TrackingAllocatorMethods:
         if lines < 0:
             raise ValueError(f"lines must not be negative: {lines}")
         allocator = Gpu.TrackingAllocator.new(upstream, backtrace_depth)
-        if lines > 0:
-            allocator._connect_tags(lines)
+        # The first handler, so that tagged() has precedence over the handlers of the program
+        allocator._connect_tags(lines)
         return allocator
 
     def __init__(self, *args, **kwargs):
         pass
+
+    @classmethod
+    def new(cls, upstream, backtrace_depth):
+        """Creates an allocator that records allocations in use. Gpu.TrackingAllocator(upstream) has
+        a default for the depth."""
+        return cls(upstream, backtrace_depth)
 
     @property
     def blocks(self):
@@ -258,7 +278,8 @@ class TrackingAllocatorMethods:
     def tag(self):
         """The tag of allocations of this thread: that of tagged(), or else that of all threads,
         which can be set."""
-        return _get_local_tag(self) or self.props.tag
+        tag = _get_local_tag(self)
+        return self.props.tag if tag is None else tag
 
     @tag.setter
     def tag(self, tag):
@@ -270,19 +291,23 @@ class TrackingAllocatorMethods:
 
     @contextlib.contextmanager
     def tagged(self, tag):
-        """Names the purpose of the allocations of a with statement in report(). Other threads and
-        asyncio tasks are not affected."""
+        """Names the purpose of the allocations of a with statement in report(). Tasks that begin in
+        the statement, and asyncio.to_thread(), inherit the tag until the statement ends; other
+        threads do not. The tag has precedence over handlers of find-tag; None is no tag."""
         if not isinstance(tag, (str, type(None))):
             raise TypeError(f"tag must be a str or None, not {tag!r}")
-        if not hasattr(self, "_finds_tags"):
+        if tag is not None:
+            to_text(tag, "tag").encode()        # a handler could not report a wrong text
+        if not hasattr(self, "_finds_tags"):    # an allocator that C code created
             self._connect_tags(0)
-        entry = (self, tag)
-        _tags.set((*_tags.get(), entry))
+        statement = _Statement(self, tag)
+        _statements.set((*_list_statements(), statement))
         try:
             yield self
         finally:
-            # Not reset(): statements of generators in one thread may overlap
-            _tags.set(tuple(other for other in _tags.get() if other is not entry))
+            # This may be another context: another task or thread may close a generator.
+            statement.allocator = None
+            _statements.set(tuple(_list_statements()))
 
 
 class LoggingAllocatorMethods:
