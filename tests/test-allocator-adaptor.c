@@ -223,6 +223,43 @@ adaptor_statistics (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no push");
 }
 
+static gpointer
+push_in_thread (gpointer allocator)
+{
+  gpu_statistics_allocator_push (allocator);
+
+  return NULL;
+}
+
+static gpointer
+pop_in_thread (gpointer allocator)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (gpu_statistics_allocator_pop (allocator, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no push");
+
+  return NULL;
+}
+
+/* A thread never pops the counters of a thread that has exited, although the addresses of threads
+ * are reused. */
+static void
+adaptor_statistics_threads (TestFixture *fixture)
+{
+  g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
+  g_autoptr (GpuStatisticsAllocator) statistics = gpu_statistics_allocator_new (upstream);
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_thread_join (g_thread_new ("push", push_in_thread, statistics));
+      g_thread_join (g_thread_new ("pop", pop_in_thread, statistics));
+    }
+
+  gpu_statistics_allocator_push (statistics);
+  assert_popped (statistics, 0, 0, 0);
+}
+
 /* Memory may outlive its adaptors, which may be freed in any order. */
 static void
 adaptor_outlived (TestFixture *fixture)
@@ -1055,6 +1092,7 @@ main (int argc, char **argv)
   test_add ("limit-failed", adaptor_limit_failed);
   test_add ("freed-once", adaptor_freed_once);
   test_add ("statistics", adaptor_statistics);
+  test_add ("statistics-threads", adaptor_statistics_threads);
   test_add ("outlived", adaptor_outlived);
   test_add ("caching-upstream", adaptor_caching_upstream);
   test_add ("tracking", adaptor_tracking);

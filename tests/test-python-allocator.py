@@ -586,6 +586,23 @@ def test_tag_of_statement(fixture):
         del kept
 
 
+def test_failing_end(fixture):
+    """Exceptions of a statement reach the program, also if the end of the statement fails."""
+    statistics = Gpu.StatisticsAllocator(Gpu.MemoryPool(fixture.context))
+    deferred = Gpu.DeferredFreeAllocator(statistics)
+    for begin, end in (statistics.counting, statistics.pop), (deferred.deferring, deferred.unhold):
+        with raises(KeyError, "mine"), begin():
+            end()
+            raise KeyError("mine")
+        with raises(Gpu.Error.INVALID_ARGUMENT, "there was no"), begin():
+            end()
+        with raises(KeyError, "mine"), begin() as value:
+            raise KeyError("mine")
+        with raises(Gpu.Error.INVALID_ARGUMENT, "there was no"):
+            end()
+        assert begin != statistics.counting or value["total-count"] == 0
+
+
 def test_lines(fixture):
     """Reports name the lines that allocated the memory in use, now and at the peak."""
     context = fixture.context

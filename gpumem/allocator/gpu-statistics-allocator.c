@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/allocator/gpu-allocator-adaptor-private.h"
+#include "gpumem/base/gpu-thread-private.h"
 
 /**
  * SECTION:gpu-statistics-allocator
@@ -56,8 +57,8 @@ enum
  * then. */
 typedef struct
 {
-  GThread *thread;                  /* the thread that pushed; never dereferenced */
-  gint64   counters[N_COUNTERS][N_VALUES];
+  guint64 thread;                   /* the number of the thread that pushed */
+  gint64  counters[N_COUNTERS][N_VALUES];
 } Frame;
 
 typedef struct
@@ -147,9 +148,10 @@ since_locked (Core        *core,
 static guint
 find_frame_locked (Core *core)
 {
+  const guint64 thread = _gpu_thread_get_number ();
   guint i = core->frames->len - 1;
 
-  while (i > 0 && g_array_index (core->frames, Frame, i).thread != g_thread_self ())
+  while (i > 0 && g_array_index (core->frames, Frame, i).thread != thread)
     i--;
 
   return i;
@@ -307,7 +309,9 @@ gpu_statistics_allocator_get_counters (GpuStatisticsAllocator *allocator)
  * @allocator: a #GpuStatisticsAllocator
  *
  * Starts a nested set of counters, which ends with gpu_statistics_allocator_pop() in the same
- * thread. The counters include the allocations of other threads. May be called from any thread.
+ * thread. The counters include the allocations of other threads. If the thread exits without that
+ * call, the set remains until @allocator is finalized; each set makes allocations slower. May be
+ * called from any thread.
  *
  * Since: 0.1
  */
@@ -324,7 +328,7 @@ gpu_statistics_allocator_push (GpuStatisticsAllocator *allocator)
   g_mutex_lock (&core->parent.lock);
 
   get_current_locked (core, current);
-  frame.thread = g_thread_self ();
+  frame.thread = _gpu_thread_get_number ();
 
   for (guint i = 0; i < N_COUNTERS; i++)
     {

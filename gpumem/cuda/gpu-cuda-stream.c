@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-thread-private.h"
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
 #define KEEP_RULE G_MAXUINT
@@ -111,7 +112,7 @@ start_per_thread (GpuCudaStream  *stream,
     }
 
   stream->last = last;
-  stream->thread = _gpu_cuda_get_thread ();
+  stream->thread = _gpu_thread_get_number ();
 
   return TRUE;
 }

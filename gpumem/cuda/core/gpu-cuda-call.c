@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "gpumem/base/gpu-thread-private.h"
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
 GpuCudaEvent *
@@ -64,26 +65,13 @@ _gpu_cuda_event_new_for (GpuCudaContext *context,
   return event;
 }
 
-/* Returns a number that identifies the calling thread and is never reused in the process. */
-guint
-_gpu_cuda_get_thread (void)
-{
-  static gint n_threads;
-  static _Thread_local guint thread;
-
-  if (thread == 0)
-    thread = g_atomic_int_add (&n_threads, 1) + 1;
-
-  return thread;
-}
-
 /* The handle of the per-thread stream denotes a different queue in each thread. Order the queue of
  * this thread after the work of the thread that used the stream last. */
 static gboolean
 follow_thread (GpuCudaStream  *stream,
                GError        **error)
 {
-  guint thread = _gpu_cuda_get_thread ();
+  const guint64 thread = _gpu_thread_get_number ();
 
   if (stream->thread == thread)
     return TRUE;

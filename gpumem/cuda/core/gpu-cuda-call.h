@@ -94,7 +94,6 @@ GpuCudaEvent *
 GpuCudaEvent *
             _gpu_cuda_event_new_for (GpuCudaContext *context,
                                     CUevent          event);
-guint       _gpu_cuda_get_thread   (void);
 /* Caller has entered the context. Polls @event, or @stream if @event is NULL, until it completes,
  * @deadline has passed or the polling time of the context has passed. For application threads that
  * wait. Does not invalidate captures of the program. */

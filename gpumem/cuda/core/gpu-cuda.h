@@ -104,7 +104,7 @@ typedef struct
   gboolean         profiling;           /* whether events of operations record times */
   gint             frees;               /* atomic; whether the stream is in the context's freeing
                                          * list */
-  guint            thread;              /* per-thread stream: the last thread that enqueued work */
+  guint64          thread;              /* per-thread stream: the last thread that enqueued work */
   guint            serial;              /* unique among all streams of the process */
 } GpuCudaStream;
 

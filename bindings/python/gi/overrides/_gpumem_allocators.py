@@ -127,6 +127,19 @@ class ExternalAllocatorMethods:
         pass
 
 
+@contextlib.contextmanager
+def _ending(end):
+    """Calls end() at the end of a with statement. An exception of the statement has precedence over
+    an error of end()."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(GLib.Error):
+            end()
+        raise
+    end()
+
+
 class StatisticsAllocatorMethods:
     """Gpu.StatisticsAllocator(upstream): an allocator with the counters current_bytes, peak_bytes,
     total_bytes, current_count and so on. They are attributes, and keys of the dictionary
@@ -158,13 +171,11 @@ class StatisticsAllocatorMethods:
     def counting(self):
         """Counts the allocations of all threads during a with statement. The statement gets a
         dictionary, which receives the counters at the end of the statement. Statements of several
-        threads may overlap; those of one thread must be nested."""
+        threads may overlap; those of one thread must be nested, and must end in that thread."""
         counters = {}
         self.push()
-        try:
+        with _ending(lambda: counters.update(self.pop())):
             yield counters
-        finally:
-            counters.update(self.pop())
 
 
 class _Statement:
@@ -352,7 +363,5 @@ class DeferredFreeAllocatorMethods:
     def deferring(self):
         """Keeps freed memory until the end of a with statement, and then frees it."""
         self.hold()
-        try:
+        with _ending(self.unhold):
             yield self
-        finally:
-            self.unhold()
