@@ -134,15 +134,24 @@ def test_memory(fixture):
                     np.arange(1, 16, 4, dtype="u1"))
 
 
-def test_truncated(fixture):
-    """A message with too few bytes is refused: the array would have undefined elements."""
+def test_damaged(fixture):
+    """A message of another size is refused: the array would have undefined elements, or the buffer
+    another size."""
     with on_device(fixture):
         array = Gpu.Array.zeros(gd.context(), (6, 4), "f4")
         for value in array, array.memory, array.T:
             header, frames = serialize(value)
-            for wrong in [], [b""], [bytes(95)]:
+            for wrong in [], [b""], [bytes(95)], [bytes(97)]:
                 with raises(ValueError, f"{len(b''.join(wrong))} bytes", "96 bytes"):
                     deserialize(header, wrong)
+        header, frames = serialize(array)
+        header["sub-header"]["sent"] = [0, 4]
+        with raises(ValueError, "(0, 4)", "(6, 4)"):
+            deserialize(header, [])
+        header, frames = serialize(array.memory)
+        header["sub-header"].update(sent=[0], shape=[0])
+        with raises(ValueError, "0 bytes for a buffer"):
+            deserialize(header, [])
         empty = array[:0]
         header, frames = serialize(empty)
         for frames in [], [b""]:

@@ -137,11 +137,16 @@ def _get_dtype(header):
 
 
 def _check_size(header, size):
-    """Raises ValueError if a message has too few bytes: the array would have undefined elements."""
+    """Returns the bytes of the elements in a message. Raises ValueError if the message has another
+    size, or no elements to repeat: the array would have undefined elements."""
+    shape = tuple(header["shape"])
     needed = math.prod(header["sent"]) * _get_dtype(header).itemsize
-    if size < needed:
+    if size != needed:
         raise ValueError(f"the message has {size} bytes in its first frame, not the {needed} bytes "
-                         f"of an array of shape {tuple(header['shape'])}; it was truncated")
+                         f"of an array of shape {shape}; it is damaged")
+    if needed == 0 and math.prod(shape) > 0:
+        raise ValueError(f"the message has elements of shape {tuple(header['sent'])}, which is "
+                         f"empty, for an array of shape {shape}; it is damaged")
     return needed
 
 
@@ -229,6 +234,12 @@ def _load_cuda(header, frames):
     return _unpack(header, array.memory, array.offset)
 
 
+def _to_buffer(array):
+    if array.memory is None:
+        raise ValueError("the message has 0 bytes for a buffer; it is damaged")
+    return array.memory
+
+
 def _register_family(serialize, deserialize, dump, load):
     serialize.register(Gpu.Array)(dump)
     deserialize.register(Gpu.Array)(lambda header, frames: add_arrived(load(header, frames)))
@@ -236,7 +247,7 @@ def _register_family(serialize, deserialize, dump, load):
     serialize.register(Gpu.Buffer)(
         lambda buffer: dump(Gpu.Array.for_memory(buffer, buffer.size, "uint8")))
     deserialize.register(Gpu.Buffer)(
-        lambda header, frames: add_arrived(load(header, frames).memory))
+        lambda header, frames: add_arrived(_to_buffer(load(header, frames))))
 
 
 _register_family(dask_serialize, dask_deserialize, _dump, _load)
