@@ -283,19 +283,29 @@ class OwnPair(Pair):
     """A named tuple whose objects can have other attributes."""
 
 
+class Strict(Pair):
+    """A named tuple that _make() does not create again."""
+    __slots__ = ()
+
+    @classmethod
+    def _make(cls, items):
+        raise TypeError("call Strict() instead")
+
+
 def test_spill_shared_memory(fixture):
     with on_device(fixture), data_with_target(8 * KIB) as data:
         whole = full(5)
         data["values"] = [whole, {"part": whole[10:]}, 3]
         data["other"] = (whole[:10],)
         data["named"] = Pair(whole[:5], [whole[7:], None])
+        data["strict"] = Strict(whole[:5], 4)
         own = OwnPair(full(7), 4)
         own.note = "attribute"
         data["own"] = own
         del whole
         for key in range(4):
             data[key] = full(key)
-        assert {"values", "other", "named"} <= set(data.lower), list(data.lower)
+        assert {"values", "other", "named", "strict"} <= set(data.lower), list(data.lower)
         values = data["values"]
         equal((values[0].tolist(), values[1]["part"].shape, values[2]), ([5] * KIB, (KIB - 10,), 3))
         equal(data["other"][0].tolist(), [5] * 10)
@@ -303,6 +313,8 @@ def test_spill_shared_memory(fixture):
         equal((type(named), named.x.tolist(), named.y[0].shape, named.y[1]),
               (Pair, [5] * 5, (KIB - 7,), None))
         assert named.x is not data["named"].x
+        strict = data["strict"]
+        equal((type(strict), strict.x.tolist(), strict.y), (Strict, [5] * 5, 4))
         equal((data["own"].note, data["own"].x.memory.spilled), ("attribute", False))
 
 

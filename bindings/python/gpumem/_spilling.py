@@ -55,8 +55,8 @@ def make_room_for_arrivals(size):
 
 
 def _is_named_tuple(value):
-    """Returns whether a value is a named tuple that _make() can create again: without attributes of
-    its own, which a subclass may have."""
+    """Returns whether a value is a named tuple without attributes of its own, which a subclass may
+    have."""
     return (isinstance(value, tuple) and hasattr(value, "_fields") and hasattr(value, "_make")
             and not getattr(value, "__dict__", None))
 
@@ -69,7 +69,8 @@ def _map(function, value):
     if type(value) in (list, tuple):
         return type(value)(_map(function, item) for item in value)
     if _is_named_tuple(value):
-        return value._make(_map(function, item) for item in value)
+        # A subclass may check or change the items in __new__() and _make()
+        return tuple.__new__(type(value), [_map(function, item) for item in value])
     if type(value) is dict:
         return {name: _map(function, item) for name, item in value.items()}
     return value
