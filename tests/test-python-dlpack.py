@@ -601,7 +601,7 @@ def test_to_host_spilled(fixture):
         got = Gpu.Array.from_dlpack(capsule, Gpu.Context("host"))
         equal(got.to_numpy().tolist(), sample()[:, ::-1, 1:].tolist())
         got.fill(0)
-    with raises(BufferError, "copy"):
+    with raises(BufferError, "copy", "spilled", "Buffer.unspill()"):
         part.__dlpack__(dl_device=(1, 0), copy=False)
     with raises(BufferError, "spilled"):
         part.__dlpack__()

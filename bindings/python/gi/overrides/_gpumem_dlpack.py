@@ -161,6 +161,9 @@ def _to_host(array, device, copy, versioned):
             _wait_on(array, None)
             return shared, False
     if copy is False and array.size > 0:
+        if _is_spilled(array):
+            raise BufferError("the memory of the array is spilled, and cannot be exported to "
+                              f"{device} without a copy; Buffer.unspill() restores it")
         raise BufferError(f"the array is on the DLPack device {array.__dlpack_device__()}, and "
                           f"cannot be exported to {device} without a copy")
     result = type(array).empty(context, array.shape, array.get_dtype())
