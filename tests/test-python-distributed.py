@@ -88,6 +88,9 @@ def test_dtypes(fixture):
         bits = Gpu.Array.from_numpy(gd.context(), np.arange(6, dtype="u2"))
         got, _ = send(bits.view("bfloat16"))
         equal((got.get_dtype().name, got.view("u2").tolist()), ("bfloat16", list(range(6))))
+        record = Gpu.DType.new_record(6).add_field("a", "bfloat16", 2)
+        got, _ = send(bits.view("u1").view(record))
+        equal((got.get_dtype(), got.view("u2").tolist()), (record, list(range(6))))
 
 
 def test_shapes(fixture):

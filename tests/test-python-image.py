@@ -83,6 +83,9 @@ def plain_colors():
 def plain_copies_of_values():
     values = [Gpu.Color(0.25, 1), Gpu.ImageFormat("rg-float16"), Gpu.Extent(4, 5, 6),
               Gpu.Layout(1, 2, 3, 64, 256), Gpu.DType("float32"), Gpu.DType("bfloat16")]
+    record = Gpu.DType.new_record(9).add_field("a", "bfloat16", 5)     # no type of NumPy
+    values += [Gpu.DType.new_record(8), record,
+               Gpu.DType.new_record(40).add_field("b", record, 2, (2, 2))]
     if np is not None:
         values.append(Gpu.DType(np.dtype({"names": ["a", "b"], "formats": ["i4", ("f8", (2, 3))],
                                           "offsets": [3, 8], "itemsize": 60})))
@@ -91,11 +94,15 @@ def plain_copies_of_values():
                        *(pickle.loads(pickle.dumps(value, i)) for i in range(6))):
             equal((type(copied), repr(copied)), (type(value), repr(value)))
             assert copied == value or type(value) is Gpu.Layout
-    # A process that has not imported the library yet
-    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer))"
-    result = subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True,
-                            input=pickle.dumps(values), stdout=subprocess.PIPE)
-    equal(result.stdout.decode().strip(), repr(values))
+            if type(value) is Gpu.DType:
+                equal((copied.fields, copied.itemsize), (value.fields, value.itemsize))
+    # Processes that have not imported the library yet
+    for begin, n_warnings in (("", 1), ("import gi; gi.require_version('Gpu', '1.0'); ", 0)):
+        program = begin + "import pickle, sys; print(pickle.load(sys.stdin.buffer))"
+        result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True,
+                                input=pickle.dumps(values))
+        equal(result.stdout.decode().strip(), repr(values))
+        equal(result.stderr.count(b"PyGIWarning"), n_warnings)
 
 
 # --- images --------------------------------------------------------------------------------------

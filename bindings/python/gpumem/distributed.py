@@ -125,7 +125,7 @@ def _pack(array):
     sent = array.T if turned else array
     if array.size > 0:
         sent = sent[tuple(slice(0, 1 if stride == 0 else None) for stride in sent.strides)]
-    return {"dtype": pickle.dumps(dtype.numpy()) if dtype.fields else dtype.name,
+    return {"dtype": pickle.dumps(dtype) if dtype.fields else dtype.name,
             "turned": turned, "shape": list(array.shape), "sent": list(sent.shape),
             "read-only": (memory is not None and not array.is_writable()
                           and not array.shares_bytes)}, sent

@@ -62,10 +62,26 @@ def _find_bfloat():
     return ml_dtypes.bfloat16
 
 
+def _is_pickled_record(value):
+    """Returns whether a value is the dictionary of DType.__reduce__(), not one of NumPy."""
+    return (isinstance(value, dict) and value.keys() == {"names", "formats", "offsets", "itemsize"}
+            and all(isinstance(form, tuple) and form and isinstance(form[0], Gpu.DType)
+                    for form in value["formats"]))
+
+
+def _from_pickled_record(names, formats, offsets, itemsize):
+    record = Gpu.DType.new_record(itemsize)
+    for name, (field, shape), offset in zip(names, formats, offsets):
+        record = record.add_field(name, field, offset, shape)
+    return record
+
+
 def to_dtype(value):
     """Converts a Gpu.DType, its name, or anything that numpy.dtype() accepts."""
     if isinstance(value, Gpu.DType):
         return value
+    if _is_pickled_record(value):
+        return _from_pickled_record(**value)
     if isinstance(value, str):
         try:
             return Gpu.DType.new_from_string(value)
@@ -143,9 +159,20 @@ class DTypeMethods:
     def __hash__(self):
         return self.hash()
 
+    def __copy__(self):
+        return self                             # types are immutable
+
+    def __deepcopy__(self, memo):
+        return self
+
     def __reduce__(self):
-        is_record = self.get_kind() == Gpu.DTypeKind.RECORD
-        return type(self), (self.numpy() if is_record else self.to_string(),)
+        if self.get_kind() != Gpu.DTypeKind.RECORD:
+            return type(self), (self.to_string(),)
+        # The dictionary that numpy.dtype() accepts, but with types that NumPy may lack
+        fields = self.fields
+        return type(self), ({"names": list(fields), "itemsize": self.get_item_size(),
+                             "formats": [(field, shape) for field, _, shape in fields.values()],
+                             "offsets": [offset for _, offset, _ in fields.values()]},)
 
     def __repr__(self):
         fields = "".join(f", {name!r} at {offset}" for name, (_, offset, _) in self.fields.items())
