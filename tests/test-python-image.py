@@ -350,6 +350,8 @@ def test_numpy(fixture):
     assert np.array_equal(deep.to_numpy(), cube)
     with raises(ValueError, "channels"):
         Gpu.Image.from_array(fixture.context, pixels, 3)
+    with raises(ValueError, "()", "2 channels"):
+        Gpu.Image.from_array(fixture.context, np.float32(1), 2)
 
 
 def test_shapes(fixture):
@@ -372,6 +374,9 @@ def test_shapes(fixture):
     for array in (values, values[:, :, None]):          # one channel needs no dimension
         one = Gpu.Image.from_array(fixture.context, array, 1)
         equal((one.shape, one.to_numpy().tolist()), ((4, 3), values.tolist()))
+    for array in values[0, 1:2], values[:1, 1:2]:
+        one = Gpu.Image.from_array(fixture.context, array, 1)
+        equal((one.shape, one.to_numpy().tolist()), ((1,), [1]))
 
 
 def test_no_texels(fixture):

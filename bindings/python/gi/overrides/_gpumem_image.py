@@ -221,9 +221,10 @@ class ImageMethods:
                    image_type=None):
         """Creates an image from a copy of a NumPy array of one to three dimensions. With
         n_channels, the array has one more dimension, the last, which holds the 1, 2 or 4 channels
-        of a texel; one channel needs no such dimension. Few devices support 3 channels: pad RGB to
-        RGBA. If the elements are structures
-        whose fields all have one type, the fields are the channels.
+        of a texel. One channel needs no such dimension: with n_channels=1, a last dimension of
+        length 1 is that of the channel, unless it is the only dimension. Few devices support 3
+        channels: pad RGB to RGBA. If the elements are structures whose fields all have one type,
+        the fields are the channels.
 
         Kernels read integers as integers, for example with read_imageui(). With normalized=True
         they read fractions: uint8 becomes 0.0 to 1.0, as for textures in PyCUDA. Mode "r" is for
@@ -233,8 +234,8 @@ class ImageMethods:
             n_channels = to_index(n_channels, "n_channels")
         array, n_channels = _to_texels(array, n_channels)
         shape = array.shape
-        if n_channels is not None and (n_channels != 1 or shape[-1:] == (1,)):
-            if shape[-1] != n_channels:
+        if n_channels is not None and (n_channels != 1 or len(shape) > 1 and shape[-1] == 1):
+            if shape[-1:] != (n_channels,):
                 raise ValueError(f"an array of shape {shape} has no texels of {n_channels} "
                                  "channels")
             shape = shape[:-1]
