@@ -1370,6 +1370,8 @@ test_threads (Fixture       *fixture,
   g_assert_cmpuint (stats.n_allocs, ==, stats.n_frees);
 }
 
+#define SMALL_BLOCKS 12
+
 /* A thread that frees a block, requests one, or reclaims one, while another thread is in the call
  * number `at` of the owner or of a stream. */
 typedef struct
@@ -1378,9 +1380,12 @@ typedef struct
   GpuMemoryBlock *block;            /* to free; NULL: request one */
   guint           n_keys;           /* number of streams that used the block */
   gboolean        reclaims;
+  GpuMemoryBlock *small[SMALL_BLOCKS];  /* to free one in each call */
+  guint           n_small;
   SimStream      *stream;
   guint           n_calls, at;
   gint            n_growths;        /* atomic: attempts of the owner to allocate memory */
+  gint            n_failures;       /* atomic: of these, attempts that failed */
   gint            n_refused;        /* attempts for a request that is refused */
   GThread        *thread;           /* of let_rival_fail() */
 } Rival;
@@ -1423,6 +1428,14 @@ run_rival (gpointer data)
   return NULL;
 }
 
+static gpointer
+free_small (gpointer data)
+{
+  give (rival.fixture, rival.small[--rival.n_small], NULL);
+
+  return NULL;
+}
+
 /* A request of a block would wait for growth_lock. */
 static void
 meet_rival (void)
@@ -1432,6 +1445,8 @@ meet_rival (void)
 
   if (may_run && ++rival.n_calls == rival.at)
     g_thread_join (g_thread_new ("rival", run_rival, NULL));
+  if (rival.n_small > 0)
+    g_thread_join (g_thread_new ("rival", free_small, NULL));
 }
 
 static gboolean
@@ -1443,6 +1458,7 @@ alloc_segment_with_rival (gpointer         owner,
   gboolean success = sim_ops.alloc_segment (owner, size, segment, error);
 
   g_atomic_int_inc (&rival.n_growths);
+  g_atomic_int_add (&rival.n_failures, !success);
   meet_rival ();
 
   return success;
@@ -1456,6 +1472,7 @@ create_chunk_with_rival (gpointer   owner,
   gpointer chunk = sim_ops.create_chunk (owner, size, error);
 
   g_atomic_int_inc (&rival.n_growths);
+  g_atomic_int_add (&rival.n_failures, chunk == NULL);
   meet_rival ();
 
   return chunk;
@@ -1600,6 +1617,44 @@ test_taken_meanwhile (Fixture       *fixture,
       g_test_message ("call %u of %u", at, rival.n_calls);
       has_run = end_rival (fixture, blocks);
     }
+}
+
+/* A request that the memory cannot suffice for asks the owner for memory as often while another
+ * thread frees small blocks. */
+static void
+test_refused_meanwhile (Fixture       *fixture,
+                        gconstpointer  data)
+{
+  GpuMemoryBlock *small[SMALL_BLOCKS], *blocks[2] = { NULL, NULL };
+  gint n_alone;
+
+  start_rival (fixture);
+  blocks[0] = take (fixture, MIB, fixture->a);
+  /* The last one stays, so that no segment becomes empty. */
+  blocks[1] = take (fixture, 4 * KIB, fixture->a);
+  for (guint i = 0; i < SMALL_BLOCKS; i++)
+    small[i] = take (fixture, 4 * KIB, NULL);
+  sim_stream_finish (fixture->a);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      rival.n_failures = 0;
+      g_assert_null (_gpu_pool_alloc (fixture->pool, 2 * MIB, 0, rival.stream, NULL));
+    }
+  n_alone = rival.n_failures;
+  g_assert_cmpint (n_alone, <=, fixture->pool->chunks == NULL ? 3 : 6);
+
+  memcpy (rival.small, small, sizeof small);
+  rival.n_small = SMALL_BLOCKS;
+  rival.n_failures = 0;
+  g_assert_null (_gpu_pool_alloc (fixture->pool, 2 * MIB, 0, rival.stream, NULL));
+  g_test_message ("%d attempts, %u blocks left", rival.n_failures, rival.n_small);
+  g_assert_cmpuint (rival.n_small, <, SMALL_BLOCKS);
+  g_assert_cmpint (rival.n_failures, ==, n_alone);
+
+  while (rival.n_small > 0)
+    free_small (NULL);
+  end_rival (fixture, blocks);
 }
 
 /* Starts a request in another thread, and waits until the request would be refused. Called for the
@@ -2575,6 +2630,7 @@ add_rivals (void)
   add ("freed-meanwhile", G_N_ELEMENTS (kinds), test_freed_meanwhile);
   add ("taken-meanwhile", G_N_ELEMENTS (kinds), test_taken_meanwhile);
   add ("reclaimed-meanwhile", G_N_ELEMENTS (kinds), test_reclaimed_meanwhile);
+  add ("refused-meanwhile", G_N_ELEMENTS (kinds), test_refused_meanwhile);
   add ("lent-meanwhile", G_N_ELEMENTS (kinds), test_lent_meanwhile);
 }
 

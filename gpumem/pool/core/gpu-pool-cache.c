@@ -14,7 +14,9 @@
 
 gboolean _gpu_pool_has_membarrier;
 
-#define MAX_PAUSES 1000
+/* Maximum time to wait for the end of a move, in microseconds. A move is short, but it may destroy
+ * data of the owner, whose function might itself wait for this thread. */
+#define MAX_WAIT G_USEC_PER_SEC
 
 static __thread GpuPoolCache *thread_caches;
 
@@ -182,50 +184,72 @@ _gpu_pool_cache_flush_own (GpuPool *pool)
 }
 
 /* Sums the changes of all caches and heaps. Sets @is_moving to TRUE if another thread is moving
- * free memory. */
+ * free memory. Caller holds `lock`. */
 static guint64
 sum_changes (GpuPool  *pool,
              gboolean *is_moving)
 {
   const GpuPoolCache *own = gpu_pool_cache_here (pool);
-  guint64 n;
+  guint64 n = pool->counts.n_frees + pool->n_past_moves;
 
   *is_moving = FALSE;
-  _gpu_pool_lock (&pool->lock);
-  n = pool->counts.n_frees + pool->n_past_moves;
   for (guint i = 1; i < gpu_pool_n_heaps (pool); i++)
     n += __atomic_load_n (&gpu_pool_heap_at (pool, i)->counts.n_frees, __ATOMIC_RELAXED);
   for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
     {
-      guint64 n_moves = __atomic_load_n (&cache->n_moves, __ATOMIC_ACQUIRE);
+      guint64 n_moves = __atomic_load_n (&cache->n_moves, __ATOMIC_SEQ_CST);
 
       n += n_moves + __atomic_load_n (&cache->counts.n_frees, __ATOMIC_RELAXED);
       *is_moving |= n_moves % 2 != 0 && cache != own;
     }
-  _gpu_pool_unlock (&pool->lock);
 
   return n;
 }
 
 guint64
-_gpu_pool_cache_count_changes (GpuPool  *pool,
-                               gboolean  wait)
+_gpu_pool_cache_count_changes (GpuPool *pool)
 {
   gboolean is_moving;
-  guint64 n_changes = sum_changes (pool, &is_moving);
+  guint64 n;
 
-  /* A move is short, unless its thread is preempted. Bound the wait: a move may return memory to
-   * the owner, whose function may itself wait for this thread. */
-  for (guint n = 0; wait && is_moving && n < MAX_PAUSES; n++)
-    {
-      if (n < MAX_PAUSES / 2)
-        sched_yield ();
-      else
-        g_usleep (100);
-      n_changes = sum_changes (pool, &is_moving);
-    }
+  _gpu_pool_lock (&pool->lock);
+  n = sum_changes (pool, &is_moving);
+  _gpu_pool_unlock (&pool->lock);
 
-  return n_changes;
+  return n;
+}
+
+gboolean
+_gpu_pool_cache_has_changed (GpuPool *pool,
+                             guint64 *n_changes)
+{
+  gint64 deadline = g_get_monotonic_time () + MAX_WAIT;
+  gboolean is_moving, changed;
+  guint64 n;
+
+  /* A thread that ends its move later takes moves_lock, see gpu_pool_cache_end_move(). */
+  g_atomic_int_inc (&pool->n_awaiting);
+  _gpu_pool_lock (&pool->lock);
+  g_mutex_lock (&pool->moves_lock);
+  n = sum_changes (pool, &is_moving);
+  _gpu_pool_unlock (&pool->lock);
+
+  changed = n != *n_changes;
+  *n_changes = n;
+  if (is_moving)
+    changed |= g_cond_wait_until (&pool->move_ended, &pool->moves_lock, deadline);
+  g_mutex_unlock (&pool->moves_lock);
+  g_atomic_int_add (&pool->n_awaiting, -1);
+
+  return changed;
+}
+
+void
+_gpu_pool_cache_wake (GpuPool *pool)
+{
+  g_mutex_lock (&pool->moves_lock);
+  g_cond_broadcast (&pool->move_ended);
+  g_mutex_unlock (&pool->moves_lock);
 }
 
 /* --- caches of a thread ----------------------------------------------------------- */

@@ -105,10 +105,15 @@ gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
                                            gboolean        streams);
 /* Returns a number that differs from an earlier result if a thread has freed a block since, or has
- * moved free memory without `lock`. With @wait, first waits for other threads that are moving
- * memory. Caller does not hold `lock`. */
-guint64        _gpu_pool_cache_count_changes (GpuPool     *pool,
-                                              gboolean     wait);
+ * begun or ended a move of free memory. Caller does not hold `lock`. */
+guint64        _gpu_pool_cache_count_changes (GpuPool     *pool);
+/* Returns whether @n_changes differs from the present number of changes, and updates @n_changes. If
+ * another thread is moving free memory, waits until a move ends, which is a change. Caller does not
+ * hold `lock`. */
+gboolean       _gpu_pool_cache_has_changed (GpuPool       *pool,
+                                            guint64       *n_changes);
+/* Wakes the threads that wait for the end of a move. */
+void           _gpu_pool_cache_wake       (GpuPool        *pool);
 /* Called before the pool is freed. Flushes all caches and detaches them from the pool. */
 void           _gpu_pool_cache_detach_all (GpuPool        *pool);
 
@@ -120,10 +125,14 @@ gpu_pool_cache_begin_move (GpuPoolCache *cache)
   __atomic_store_n (&cache->n_moves, cache->n_moves + 1, __ATOMIC_SEQ_CST);
 }
 
+/* Caller may hold `lock`, or the lock of a heap. */
 static inline void
-gpu_pool_cache_end_move (GpuPoolCache *cache)
+gpu_pool_cache_end_move (GpuPool      *pool,
+                         GpuPoolCache *cache)
 {
-  __atomic_store_n (&cache->n_moves, cache->n_moves + 1, __ATOMIC_RELEASE);
+  __atomic_store_n (&cache->n_moves, cache->n_moves + 1, __ATOMIC_SEQ_CST);
+  if (G_UNLIKELY (__atomic_load_n (&pool->n_awaiting, __ATOMIC_SEQ_CST) > 0))
+    _gpu_pool_cache_wake (pool);
 }
 
 /* --- the fast path ------------------------------------------------------------------ */

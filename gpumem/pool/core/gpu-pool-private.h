@@ -5,6 +5,7 @@
  * - GpuPool.growth_lock, which is held while the ops of the owner are called
  * - GpuPool.lock of a pool
  * - GpuPool.lock of the heap of a thread; a thread holds at most one of these
+ * - GpuPool.moves_lock
  * - GpuPoolStreams.lock; is_frozen(), is_free() and is_capturing() are called with it or with the
  *   previous ones, and must not call the pool.
  *
@@ -124,6 +125,9 @@ struct _GpuPool
                                        * excess */
   gboolean          has_failed_early; /* atomic: growth for the heap of a thread failed, and no
                                        * memory was returned to the owner since */
+  gint              n_awaiting;     /* atomic: threads that may wait for the end of a move */
+  GMutex            moves_lock;
+  GCond             move_ended;
   guint             n_grown;        /* segments allocated so far */
   GpuPoolChunks    *chunks;
 
@@ -145,7 +149,8 @@ struct _GpuPool
   GPtrArray        *shared;         /* of GpuPoolShared */
   GpuPoolCache     *caches;
   guint             n_caches;
-  guint64           n_past_moves;   /* n_moves of the caches of threads that have exited */
+  guint64           n_past_moves;   /* n_moves of caches that are no longer in the list: of threads
+                                     * that have exited */
   GpuPoolData      *dropped;        /* to destroy after unlocking */
   GpuPoolLimits     limits;
   GpuPoolCounts     counts;

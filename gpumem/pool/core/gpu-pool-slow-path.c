@@ -7,10 +7,9 @@
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define MAX_ATTEMPTS 3
-/* Maximum number of repetitions because other threads freed or moved memory meanwhile. A request
- * that the memory does not suffice for would otherwise be repeated as long as other threads free
- * blocks. */
-#define MAX_REPEATS 16
+/* Maximum number of searches after a failed growth. A request would otherwise be repeated as long
+ * as other threads free blocks. */
+#define MAX_SEARCHES 16
 /* The heap of a thread gets new memory, instead of memory of other heaps, while at most
  * 1/EARLY_GROWTH of the peak of used bytes, or EARLY_RANGES ranges for each heap, are unused. */
 #define EARLY_GROWTH 4
@@ -249,11 +248,19 @@ serve_without_growth (GpuPool               *pool,
   return node;
 }
 
+/* The state of the pool when its growth failed. */
+typedef struct
+{
+  guint64 n_changes;                /* at the first failure */
+  guint64 managed_bytes;            /* at the last failure */
+} Failure;
+
 /* Grows the pool. After a failure, reclaims memory, returns unused memory to the owner, waits for
  * pending uses, and tries again. Caller holds growth_lock. */
 static GpuPoolNode *
 grow_hard (GpuPool               *pool,
            const GpuPoolRequest  *request,
+           Failure               *failure,
            GError               **error)
 {
   GpuPoolNode *node = poll_and_serve (pool, request);
@@ -268,10 +275,11 @@ grow_hard (GpuPool               *pool,
 
       if (has_reclaimed)
         more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool, NULL);
-
-      /* Reclaim again if there is no use to wait for: uses may have completed in between. */
-      if (!has_reclaimed || !more)
-        _gpu_pool_reclaim_completed (pool);
+      else
+        {
+          failure->n_changes = _gpu_pool_cache_count_changes (pool);
+          _gpu_pool_reclaim_completed (pool);
+        }
 
       has_reclaimed = TRUE;
       node = _gpu_pool_lock_and_serve (pool, request);
@@ -280,7 +288,35 @@ grow_hard (GpuPool               *pool,
     }
 
   if (node != NULL)
-    g_clear_error (error);
+    {
+      g_clear_error (error);
+      return node;
+    }
+
+  /* Only the holder of growth_lock changes this number. */
+  _gpu_pool_lock (&pool->lock);
+  failure->managed_bytes = pool->stats.managed_bytes;
+  _gpu_pool_unlock (&pool->lock);
+
+  return NULL;
+}
+
+/* Sets @is_nested to TRUE, without an error, if the calling thread already holds growth_lock. */
+static GpuPoolNode *
+lock_and_grow (GpuPool               *pool,
+               const GpuPoolRequest  *request,
+               Failure               *failure,
+               gboolean              *is_nested,
+               GError               **error)
+{
+  GpuPoolNode *node;
+
+  *is_nested = !_gpu_pool_lock_growth (pool);
+  if (*is_nested)
+    return NULL;
+
+  node = grow_hard (pool, request, failure, error);
+  _gpu_pool_unlock_growth (pool);
 
   return node;
 }
@@ -307,39 +343,105 @@ serve_from_edges (GpuPool              *pool,
   return node;
 }
 
-/* Tries all fallbacks. Repeats them if they fail while another thread frees or moves memory: they
- * search one place after another, so they may miss memory that moves from one place to another. */
+/* Returns whether the memory that the pool had when its growth failed would suffice for @request,
+ * without the active blocks. If another thread has returned some of it to the owner, growth may
+ * succeed now. */
+static gboolean
+may_suffice (GpuPool              *pool,
+             const GpuPoolRequest *request,
+             const Failure        *failure)
+{
+  guint64 used;
+
+  _gpu_pool_lock (&pool->lock);
+  used = _gpu_pool_sum_used (pool);
+  _gpu_pool_unlock (&pool->lock);
+
+  return used + gpu_pool_bytes (pool, request->units) <= failure->managed_bytes;
+}
+
+/* Searches all places, and sets @has_waited to TRUE if that included a wait for a pending use. */
+static GpuPoolNode *
+search (GpuPool               *pool,
+        const GpuPoolRequest  *request,
+        gboolean              *has_waited,
+        GError               **error)
+{
+  GError *local_error = NULL;
+  GpuPoolNode *node;
+
+  _gpu_pool_reclaim_completed (pool);
+  node = serve_without_growth (pool, request, &local_error);
+  *has_waited = node == NULL && local_error == NULL && _gpu_pool_wait_for_pending (pool, NULL);
+  if (*has_waited)
+    node = serve_without_growth (pool, request, &local_error);
+
+  if (local_error != NULL)
+    g_propagate_error (error, local_error);
+
+  return node;
+}
+
+/* After growth has failed, searches all places once more, and again while other threads free or
+ * move memory: a search looks at one place after another, so it may miss memory that moves from one
+ * place to another. Then grows once more if there was such a change: the free memory may be in
+ * several ranges, so that the owner must provide it anew. Returns NULL without an error if @request
+ * must fail with the error of the first growth. */
+static GpuPoolNode *
+search_again (GpuPool               *pool,
+              const GpuPoolRequest  *request,
+              Failure               *failure,
+              GError               **error)
+{
+  GError *local_error = NULL;
+  GpuPoolNode *node = NULL;
+  gboolean has_changed = FALSE, has_waited = TRUE, is_nested;
+
+  for (guint i = 0; node == NULL && local_error == NULL && i < MAX_SEARCHES; i++)
+    {
+      gboolean changed = _gpu_pool_cache_has_changed (pool, &failure->n_changes);
+
+      has_changed |= changed;
+      if ((!changed && !has_waited) || !may_suffice (pool, request, failure))
+        break;
+
+      node = search (pool, request, &has_waited, &local_error);
+    }
+
+  if (node == NULL && local_error == NULL && has_changed && may_suffice (pool, request, failure))
+    node = lock_and_grow (pool, request, failure, &is_nested, &local_error);
+
+  if (local_error != NULL)
+    g_propagate_error (error, local_error);
+
+  return node;
+}
+
+/* Tries all fallbacks. */
 static GpuPoolNode *
 serve_or_grow (GpuPool               *pool,
                const GpuPoolRequest  *request,
                gboolean              *is_nested,
                GError               **error)
 {
-  GpuPoolNode *node = NULL;
-  GError *local_error = NULL;
-  guint64 n_changes;
-  guint n_repeats = 0;
+  GError *local_error = NULL, *later_error = NULL;
+  GpuPoolNode *node = serve_without_growth (pool, request, &local_error);
+  Failure failure = { 0, 0 };
 
-  do
+  if (node == NULL && local_error == NULL)
     {
-      g_clear_error (&local_error);
-      n_changes = _gpu_pool_cache_count_changes (pool, FALSE);
-      node = serve_without_growth (pool, request, &local_error);
-      if (node != NULL || local_error != NULL)
-        break;
-
-      *is_nested = !_gpu_pool_lock_growth (pool);
-      if (*is_nested)
-        break;
-
-      node = grow_hard (pool, request, &local_error);
-      _gpu_pool_unlock_growth (pool);
+      node = lock_and_grow (pool, request, &failure, is_nested, &local_error);
+      if (_gpu_error_is_out_of_memory (local_error))
+        node = search_again (pool, request, &failure, &later_error);
     }
-  while (node == NULL && _gpu_error_is_out_of_memory (local_error) && n_repeats++ < MAX_REPEATS
-         && _gpu_pool_cache_count_changes (pool, TRUE) != n_changes);
+
+  if (node != NULL || later_error != NULL)
+    g_clear_error (&local_error);
 
   if (local_error != NULL)
     g_propagate_error (error, local_error);
+  else if (later_error != NULL)
+    g_propagate_error (error, later_error);
 
   return node;
 }

@@ -50,6 +50,8 @@ _gpu_pool_new (const GpuPoolConfig     *config,
   pool->limits = (GpuPoolLimits) { .release_threshold = G_MAXUINT64, .waste = 0.01 };
 
   _gpu_pool_lock_init (&pool->growth_lock);
+  g_mutex_init (&pool->moves_lock);
+  g_cond_init (&pool->move_ended);
   _gpu_pool_lock_init (&pool->lock);
   pool->streams = _gpu_pool_streams_new (stream_ops);
   pool->shared = g_ptr_array_new ();
@@ -82,6 +84,8 @@ _gpu_pool_free (GpuPool *pool)
   _gpu_pool_streams_free (pool->streams);
   _gpu_pool_lock_clear (&pool->lock);
   _gpu_pool_lock_clear (&pool->growth_lock);
+  g_mutex_clear (&pool->moves_lock);
+  g_cond_clear (&pool->move_ended);
   g_aligned_free (pool);
 }
 
@@ -294,6 +298,22 @@ unlock_heap (GpuPool  *pool,
     _gpu_pool_unlock_and_destroy (heap);
 }
 
+/* Undoes lock_heap(), which returned @nested, while this thread moves memory. Does not return
+ * memory to the owner, because other threads may wait for the end of the move. */
+static void
+unlock_heap_in_move (GpuPool  *pool,
+                     GpuPool  *heap,
+                     gboolean  nested)
+{
+  if (nested)
+    {
+      _gpu_pool_unlock_nested (pool, heap);
+      _gpu_pool_take_back (pool, NULL);
+    }
+
+  _gpu_pool_unlock_and_destroy (nested ? pool : heap);
+}
+
 /* Adds the blocks of @heap in @list, which were in a thread's cache, to the free ranges of @heap.
  * Returns the other blocks. Caller holds the lock of @heap. */
 static GpuPoolNode *
@@ -335,9 +355,14 @@ return_evicted (GpuPool      *pool,
       gboolean nested = lock_heap (pool, heap);
 
       list = add_evicted (heap, list);
+      if (list != NULL)
+        {
+          unlock_heap_in_move (pool, heap, nested);
+          continue;
+        }
+
       /* After the unlock, the pool and the cache may no longer exist. */
-      if (list == NULL)
-        gpu_pool_cache_end_move (cache);
+      gpu_pool_cache_end_move (pool, cache);
       unlock_heap (pool, heap, nested, FALSE);
     }
 }
@@ -362,7 +387,7 @@ flush_to_heaps (GpuPool      *pool,
   if (evicted != NULL)
     return_evicted (pool, cache, evicted);
   else
-    gpu_pool_cache_end_move (cache);
+    gpu_pool_cache_end_move (pool, cache);
 
   return TRUE;
 }
@@ -387,7 +412,7 @@ lend_and_serve (GpuPool              *pool,
     }
   if (node != NULL)
     node = _gpu_pool_lend (cache->heap, node, request, FALSE);
-  gpu_pool_cache_end_move (cache);
+  gpu_pool_cache_end_move (pool, cache);
 
   return node;
 }
@@ -519,14 +544,19 @@ release_to_thread_heap (GpuPool      *pool,
   gpu_pool_cache_leave (cache);
 
   nested = lock_heap (pool, heap);
-  release_node (heap, node, stream, &has_excess);
   evicted = add_evicted (heap, evicted);
-  /* After the unlock, the pool and the cache may no longer exist. */
   if (evicted == NULL)
-    gpu_pool_cache_end_move (cache);
-  unlock_heap (pool, heap, nested, has_excess);
+    gpu_pool_cache_end_move (pool, cache);
+  else
+    {
+      unlock_heap_in_move (pool, heap, nested);
+      return_evicted (pool, cache, evicted);
+      nested = lock_heap (pool, heap);
+    }
 
-  return_evicted (pool, cache, evicted);
+  /* The pool exists as long as @node is busy. */
+  release_node (heap, node, stream, &has_excess);
+  unlock_heap (pool, heap, nested, has_excess);
 }
 
 /* --- alloc and release ------------------------------------------------------------------- */
