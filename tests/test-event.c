@@ -881,6 +881,125 @@ event_elapsed_first (TestFixture *fixture)
   g_assert_cmpint (elapsed, ==, 0);
 }
 
+/* Adds a wait, an event or a point to @stream. Returns whether the device supports it. */
+typedef gboolean (*AddMarker) (TestFixture *fixture, GpuStream *stream);
+
+/* Like test_has(), but does not skip the rest of the test. */
+static gboolean
+has (TestFixture *fixture, GpuCapabilities capability)
+{
+  return (gpu_device_get_capabilities (fixture->device) & capability) != 0;
+}
+
+static gboolean
+add_wait (TestFixture *fixture, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) event = NULL;
+
+  fill (fixture->stream, buffer, 2);
+  event = test_record (fixture->stream);
+  test_assert_ok (gpu_stream_wait_event (stream, event, &error), error);
+
+  return TRUE;
+}
+
+/* A wait for pending work of another stream */
+static gboolean
+add_pending_wait (TestFixture *fixture, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+
+  if (!has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return FALSE;
+  gate = gpu_event_new_user (fixture->context, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_wait_event (fixture->stream, gate, &error), error);
+  add_wait (fixture, stream);
+  test_assert_ok (gpu_event_complete (gate, &error), error);
+
+  return TRUE;
+}
+
+/* An allocation of a pool, on a stream that the program may have submitted work to */
+static gboolean
+add_point (TestFixture *fixture, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_SEGMENTS,
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
+
+  g_assert_no_error (error);
+  if (gpu_stream_get_native_handle (stream) == 0)
+    return FALSE;
+  buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, stream, &error);
+  g_assert_no_error (error);
+
+  return TRUE;
+}
+
+static gboolean
+add_interprocess_event (TestFixture *fixture, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+
+  if (!has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return FALSE;
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_INTERPROCESS, &error);
+  g_assert_no_error (error);
+
+  return TRUE;
+}
+
+static void
+check_last_operation (TestFixture *fixture, GpuBuffer *buffer, AddMarker add_marker)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  g_autoptr (GpuEvent) done = NULL;
+  g_autoptr (GpuEvent) later = NULL;
+  g_autoptr (GpuEvent) timed = NULL;
+  GpuEvent *events[3];
+  guint64 ends[3];
+
+  fill (stream, buffer, 1);
+  done = test_record (stream);
+  if (!add_marker (fixture, stream))
+    return;
+  later = test_record (stream);
+  timed = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, &error);
+  g_assert_no_error (error);
+  test_synchronize (stream);
+
+  events[0] = done;
+  events[1] = later;
+  events[2] = timed;
+  for (guint i = 0; i < 3; i++)
+    {
+      test_assert_ok (gpu_event_get_profiling_time (events[i], GPU_PROFILING_POINT_ENDED, &ends[i],
+                                                    &error), error);
+      g_assert_cmpuint (ends[i], ==, ends[0]);
+    }
+}
+
+/* Events of a profiling stream have the times of the last operation, also after waits, other events
+ * and allocations. */
+static void
+event_last_operation (TestFixture *fixture)
+{
+  const AddMarker markers[] = { add_wait, add_pending_wait, add_point, add_interprocess_event };
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_PROFILING))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (markers); i++)
+    check_last_operation (fixture, buffer, markers[i]);
+}
+
 /* The callback of a wait runs when its event completes, even if a wait for a later event was
  * started before. */
 static void
@@ -1155,6 +1274,7 @@ main (int argc, char **argv)
   test_add ("elapsed", event_elapsed);
   test_add ("elapsed-idle", event_elapsed_idle);
   test_add ("elapsed-first", event_elapsed_first);
+  test_add ("last-operation", event_last_operation);
   test_add ("wrapped", event_wrapped);
   test_add ("unreported", event_run_unreported);
   test_add ("subprocess/unreported", event_unreported);

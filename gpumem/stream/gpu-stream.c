@@ -942,10 +942,6 @@ record_timed_locked (GpuTimeline    *timeline,
   /* If the program may have submitted work through the native handle, this counts that work as a
    * submission. */
   _gpu_timeline_append_point_locked (timeline);
-
-  /* The last operation remains the last one for the next event. */
-  if (has_operation)
-    timeline->timed_seq = timeline->submitted;
 }
 
 static gboolean
@@ -1023,9 +1019,10 @@ record_shared_locked (GpuTimeline    *timeline,
  * With %GPU_EVENT_FLAGS_TIMING, the device records the time at which it reaches the event, for
  * gpu_event_get_elapsed() (OpenCL: clEnqueueMarkerWithWaitList; CUDA: cuEventRecord). OpenCL needs
  * a %GPU_STREAM_FLAGS_PROFILING stream for that. On a %GPU_STREAM_FLAGS_PROFILING stream, each
- * event also has the times of the last operation, if there is one. Without %GPU_EVENT_FLAGS_TIMING,
+ * event also has the times of the last operation, if there is one. Waits and work that the program
+ * submitted through the native handle do not count as operations. Without %GPU_EVENT_FLAGS_TIMING,
  * gpu_event_get_elapsed() uses the end of that operation, which is earlier if the stream was idle
- * afterwards.
+ * or waited afterwards.
  *
  * With %GPU_EVENT_FLAGS_INTERPROCESS (CUDA: cuEventCreate, cuEventRecord),
  * gpu_event_export_handle() can share the event with another process.

@@ -367,6 +367,7 @@ run_locked (GpuTimeline          *timeline,
                         || G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0);
   GpuOperationFunc run = submission->run;
   GpuNativeEvent *event = NULL;
+  gboolean is_marker;
   guint64 seq;
 
   if (G_UNLIKELY (submission->run_infallible != NULL) && timeline->n_user_waits == 0
@@ -378,10 +379,13 @@ run_locked (GpuTimeline          *timeline,
                            error)))
     return fail_locked (timeline, submission, event, pending);
 
+  is_marker = run == NULL && timeline->timed_seq == timeline->submitted;
   seq = enter_locked (timeline, submission, pending);
 
   if (G_UNLIKELY (event != NULL))
     commit_event_locked (timeline, seq, event, pending);
+  else if (is_marker)
+    timeline->timed_seq = seq;
 
   return TRUE;
 }

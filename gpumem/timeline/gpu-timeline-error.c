@@ -802,7 +802,7 @@ _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
         continue;
 
       if (!is_counted)
-        _gpu_timeline_submit_locked (timeline);
+        _gpu_timeline_submit_marker_locked (timeline);
 
       is_counted = TRUE;
       _gpu_timeline_retain_locked (timeline, _gpu_cross_driver_ref (list->pdata[i]),

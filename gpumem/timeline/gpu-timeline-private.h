@@ -122,8 +122,9 @@ struct _GpuTimeline
   guint64           collect_to;     /* a job releases all objects retained up to this point */
   GArray           *jobs;           /* of guint64: the fences that jobs are waiting for */
   guint             n_finishing;    /* threads that wait for all work in `stream` */
-  GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
-  guint64           timed_seq;
+  GpuNativeEvent   *timed_event;    /* of the last operation that has times, on profiling streams */
+  guint64           timed_seq;      /* that operation, or the last of the waits, markers and points
+                                     * that directly follow it */
   GArray           *failures;       /* of GpuFailure, by seq, without overlaps */
   guint64           n_failures_recorded; /* the serial of the next failure */
   guint             n_failures_max; /* when `failures` has this length, failures without a watch are
@@ -304,6 +305,20 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
     g_atomic_int_inc (&timeline->context->n_active);
 
   __atomic_store_n (&timeline->submitted, seq, __ATOMIC_RELEASE);
+
+  return seq;
+}
+
+/* Like _gpu_timeline_submit_locked(), for a wait, a marker or a point. The last operation of a
+ * profiling stream remains the last one. */
+static inline guint64
+_gpu_timeline_submit_marker_locked (GpuTimeline *timeline)
+{
+  gboolean is_last = timeline->timed_seq == timeline->submitted;
+  guint64 seq = _gpu_timeline_submit_locked (timeline);
+
+  if (is_last)
+    timeline->timed_seq = seq;
 
   return seq;
 }

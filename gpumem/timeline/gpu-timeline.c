@@ -238,7 +238,7 @@ _gpu_timeline_append_point_locked (GpuTimeline *timeline)
 {
   if (g_atomic_int_get (&timeline->is_open) && timeline->stream != NULL
       && !g_atomic_int_get (&timeline->context->lost))
-    _gpu_timeline_submit_locked (timeline);
+    _gpu_timeline_submit_marker_locked (timeline);
 }
 
 guint64
@@ -590,7 +590,7 @@ void
 _gpu_timeline_retain_event_locked (GpuTimeline    *timeline,
                                    GpuNativeEvent *event)
 {
-  _gpu_timeline_submit_locked (timeline);
+  _gpu_timeline_submit_marker_locked (timeline);
   _gpu_timeline_retain_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
 }
 
