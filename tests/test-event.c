@@ -947,10 +947,17 @@ add_interprocess_event (TestFixture *fixture, GpuStream *stream)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuEvent) event = NULL;
 
+  guint64 duration = 0;
+
   if (!has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
     return FALSE;
   event = gpu_stream_record (stream, GPU_EVENT_FLAGS_INTERPROCESS, &error);
   g_assert_no_error (error);
+  g_assert_false (gpu_event_get_duration (event, &duration, &error));
+  g_assert_null (strstr (error->message, "no operation with times"));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_event_get_duration",
+                         "an event with GPU_EVENT_FLAGS_INTERPROCESS has no times",
+                         "record a second event with GPU_EVENT_FLAGS_TIMING");
 
   return TRUE;
 }

@@ -971,14 +971,18 @@ set_untimed (GpuEvent    *event,
              GError     **error)
 {
   const GpuTimeline *timeline = event->point.timeline;
-  gboolean is_profiling = timeline != NULL && (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
+  const char *cause = "record it on a stream that is GPU_STREAM_FLAGS_PROFILING, or with "
+                      "GPU_EVENT_FLAGS_TIMING";
+
+  if (event->shared != NULL)
+    cause = "an event with GPU_EVENT_FLAGS_INTERPROCESS has no times; record a second event with "
+            "GPU_EVENT_FLAGS_TIMING";
+  else if (timeline != NULL && (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
+    cause = "no operation with times precedes it in its stream; record an event with "
+            "GPU_EVENT_FLAGS_TIMING";
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: the event records no times: %s", function,
-               is_profiling ? "no operation with times precedes it in its stream; record an event "
-                              "with GPU_EVENT_FLAGS_TIMING"
-                            : "record it on a stream that is GPU_STREAM_FLAGS_PROFILING, or with "
-                              "GPU_EVENT_FLAGS_TIMING");
+               "%s: the event records no times: %s", function, cause);
 }
 
 /* Returns the native event with the times of @event, or NULL with an error if @event is not
