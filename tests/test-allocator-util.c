@@ -42,6 +42,16 @@ alloc_foreign (TestAllocator *allocator, gsize size, GError **error)
 }
 
 static GpuMemory *
+alloc_image (TestAllocator *allocator, GError **error)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT8 };
+  const GpuExtent extent = { 10, 10, 1 };
+
+  return GPU_MEMORY (gpu_image_new (allocator->context, GPU_MEMORY_FLAGS_NONE, &format,
+                                    GPU_IMAGE_TYPE_IMAGE_2D, &extent, error));
+}
+
+static GpuMemory *
 allocator_alloc (GpuAllocator  *object,
                  gsize          size,
                  GpuStream     *stream G_GNUC_UNUSED,
@@ -63,6 +73,9 @@ allocator_alloc (GpuAllocator  *object,
 
   if (allocator->gives == TEST_GIVES_FOREIGN)
     return alloc_foreign (allocator, size, error);
+
+  if (allocator->gives == TEST_GIVES_IMAGE)
+    return alloc_image (allocator, error);
 
   memory = g_queue_pop_tail (&allocator->kept);
 
@@ -86,7 +99,9 @@ allocator_free (GpuAllocator *object,
 static GpuContext *
 allocator_get_context (GpuAllocator *object)
 {
-  return TEST_ALLOCATOR (object)->context;
+  TestAllocator *allocator = TEST_ALLOCATOR (object);
+
+  return allocator->hides_context ? NULL : allocator->context;
 }
 
 static void

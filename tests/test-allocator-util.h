@@ -14,6 +14,7 @@ typedef enum
   TEST_GIVES_LITTLE,
   TEST_GIVES_RELEASED,
   TEST_GIVES_FOREIGN,               /* memory of another context of the device */
+  TEST_GIVES_IMAGE,                 /* an image of 10 x 10 bytes */
   TEST_GIVES_ERROR
 } TestGives;
 
@@ -27,6 +28,7 @@ struct _TestAllocator
 
   GpuContext *context;
   TestGives   gives;
+  gboolean    hides_context;        /* get_context() returns NULL */
   guint       n_allocs;
   GQueue      kept;                 /* freed GpuMemory */
 };

@@ -394,8 +394,8 @@ allocator_external (TestFixture *fixture)
 
 /* --- memory of the program --------------------------------------------------- */
 
-/* An allocation fails if the implementation returns no memory, too little memory, released memory
- * or memory of another context. */
+/* An allocation fails if the implementation returns no memory, too little memory, released memory,
+ * memory of another context or an image. */
 static void
 allocator_custom (TestFixture *fixture)
 {
@@ -404,14 +404,17 @@ allocator_custom (TestFixture *fixture)
     TestGives   gives;
     GpuError    code;
     const char *word;
+    const char *advice;
   }
   cases[] =
   {
-    { TEST_GIVES_NOTHING, GPU_ERROR_FAILED, "neither 100 bytes nor an error" },
-    { TEST_GIVES_LITTLE, GPU_ERROR_FAILED, "returned 1 bytes for a request of 100" },
-    { TEST_GIVES_RELEASED, GPU_ERROR_RELEASED, "released" },
-    { TEST_GIVES_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no room in the test" },
-    { TEST_GIVES_FOREIGN, GPU_ERROR_FAILED, "a GpuBuffer of another context, on " }
+    { TEST_GIVES_NOTHING, GPU_ERROR_FAILED, "neither 100 bytes nor an error", "" },
+    { TEST_GIVES_LITTLE, GPU_ERROR_FAILED, "returned 1 bytes for a request of 100", "" },
+    { TEST_GIVES_RELEASED, GPU_ERROR_RELEASED, "released", "" },
+    { TEST_GIVES_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no room in the test", "" },
+    { TEST_GIVES_FOREIGN, GPU_ERROR_FAILED, "a GpuBuffer of another context of ",
+      "; allocate from the context of the allocator, which " },
+    { TEST_GIVES_IMAGE, GPU_ERROR_FAILED, "returned a GpuImage, which has texels", "" }
   };
   g_autoptr (GError) error = NULL;
   g_autoptr (TestAllocator) allocator = test_allocator_new (fixture);
@@ -431,9 +434,38 @@ allocator_custom (TestFixture *fixture)
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
+      if (cases[i].gives == TEST_GIVES_IMAGE && !test_has (fixture, GPU_CAPABILITIES_IMAGES))
+        return;
       allocator->gives = cases[i].gives;
       g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (allocator), 100, NULL, &error));
-      test_assert_gpu_error (error, cases[i].code, cases[i].word);
+      test_assert_gpu_error (error, cases[i].code, cases[i].word, cases[i].advice);
+    }
+}
+
+/* A pool refuses memory of another context, also from an allocator without a context. */
+static void
+allocator_hides_context (TestFixture *fixture)
+{
+  const GpuMemoryPoolKind kinds[] = { GPU_MEMORY_POOL_BINS, GPU_MEMORY_POOL_SEGMENTS };
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (TestAllocator) allocator = test_allocator_new (fixture);
+      g_autoptr (GpuMemoryPool) pool = NULL;
+      g_autoptr (GpuBuffer) buffer = NULL;
+
+      allocator->hides_context = TRUE;
+      pool = g_initable_new (GPU_TYPE_MEMORY_POOL, NULL, &error, "context", fixture->context,
+                             "kind", kinds[i], "allocator", allocator, NULL);
+      g_assert_no_error (error);
+      allocator->gives = TEST_GIVES_FOREIGN;
+      g_assert_null (gpu_memory_pool_alloc_buffer (pool, 4096, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "TestAllocator", "GpuBuffer",
+                             "allocate from the context of the pool");
+      allocator->gives = TEST_GIVES_MEMORY;
+      buffer = gpu_memory_pool_alloc_buffer (pool, 4096, NULL, &error);
+      g_assert_no_error (error);
     }
 }
 
@@ -573,6 +605,7 @@ main (int argc, char **argv)
   test_add ("stream", allocator_stream);
   test_add ("external", allocator_external);
   test_add ("custom", allocator_custom);
+  test_add ("hides-context", allocator_hides_context);
   test_add ("committed", allocator_committed);
   test_add ("no-memory", allocator_no_memory);
 

@@ -119,6 +119,22 @@ get_device_id (GpuContext *context)
   return native != NULL ? native->devices[0]->id : "no device";
 }
 
+static void
+set_other_context (GpuAllocator  *allocator,
+                   GpuMemory     *memory,
+                   GError       **error)
+{
+  const char *id = get_device_id (memory->context);
+  const char *own = get_device_id (gpu_allocator_get_context (allocator));
+  gboolean same = g_str_equal (id, own);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
+               "gpu_allocator_alloc: the allocator %s returned a %s of %s context of %s; allocate "
+               "from the context of the allocator%s%s, which gpu_allocator_get_context() returns",
+               G_OBJECT_TYPE_NAME (allocator), G_OBJECT_TYPE_NAME (memory),
+               same ? "another" : "a", id, same ? "" : ", of ", same ? "" : own);
+}
+
 /* Checks that the memory has bytes that the context of the allocator can use: a pool, an array or
  * an adaptor may crash otherwise. */
 static gboolean
@@ -134,11 +150,7 @@ check_kind (GpuAllocator  *allocator,
                  "of bytes; return a buffer",
                  G_OBJECT_TYPE_NAME (allocator), G_OBJECT_TYPE_NAME (memory));
   else if (context != NULL && context != memory->context)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
-                 "gpu_allocator_alloc: the allocator %s returned a %s of another context, on %s, "
-                 "than the allocator, on %s", G_OBJECT_TYPE_NAME (allocator),
-                 G_OBJECT_TYPE_NAME (memory), get_device_id (memory->context),
-                 get_device_id (context));
+    set_other_context (allocator, memory, error);
   else
     return TRUE;
 

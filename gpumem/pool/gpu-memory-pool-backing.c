@@ -119,13 +119,23 @@ make_address (GpuPoolCore *core,
 }
 
 /* Fails if a graph would allocate the memory, because the memory then exists only after a launch of
- * the graph. */
+ * the graph. Also fails for memory of another context, which gpu_allocator_alloc() accepts from an
+ * allocator without a context: the driver may crash otherwise. */
 static GpuMemory *
 alloc_outside (GpuPoolCore  *core,
                gsize         size,
                GError      **error)
 {
   g_autoptr (GpuMemory) memory = gpu_allocator_alloc (core->allocator, size, NULL, error);
+
+  if (memory != NULL && _gpu_context_get_native (memory->context) != core->context)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
+                   "gpu_memory_pool_alloc: the allocator %s returned a %s of another context than "
+                   "that of the pool; allocate from the context of the pool",
+                   G_OBJECT_TYPE_NAME (core->allocator), G_OBJECT_TYPE_NAME (memory));
+      return NULL;
+    }
 
   if (memory == NULL || memory->storage->root->allocation_capture == 0)
     return g_steal_pointer (&memory);
