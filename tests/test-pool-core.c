@@ -1384,6 +1384,8 @@ typedef struct
   guint           n_small;
   SimStream      *stream;
   guint           n_calls, at;
+  gboolean        reuses;           /* takes and frees a block after each wait */
+  guint           n_waits;
   gint            n_growths;        /* atomic: attempts of the owner to allocate memory */
   gint            n_failures;       /* atomic: of these, attempts that failed */
   gint            n_refused;        /* attempts for a request that is refused */
@@ -1432,6 +1434,14 @@ static gpointer
 free_small (gpointer data)
 {
   give (rival.fixture, rival.small[--rival.n_small], NULL);
+
+  return NULL;
+}
+
+static gpointer
+reuse_small (gpointer data)
+{
+  give (rival.fixture, take (rival.fixture, 4 * KIB, rival.fixture->a), rival.fixture->a);
 
   return NULL;
 }
@@ -1504,6 +1514,10 @@ wait_with_rival (gpointer key,
   gboolean success = sim_stream_ops.wait (key, seq);
 
   meet_rival ();
+  rival.n_waits++;
+  g_assert_cmpuint (rival.n_waits, <, 100);
+  if (rival.reuses)
+    g_thread_join (g_thread_new ("rival", reuse_small, NULL));
 
   return success;
 }
@@ -1654,6 +1668,29 @@ test_refused_meanwhile (Fixture       *fixture,
 
   while (rival.n_small > 0)
     free_small (NULL);
+  end_rival (fixture, blocks);
+}
+
+/* A request that must fail waits for the work that is pending when growth fails, and not for work
+ * that another thread goes on submitting. */
+static void
+test_busy_meanwhile (Fixture       *fixture,
+                     gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[2] = { NULL, NULL };
+
+  start_rival (fixture);
+  /* The first one stays, so that the segment of the others does not become empty. */
+  blocks[0] = take (fixture, 4 * KIB, fixture->a);
+  blocks[1] = take (fixture, 64 * KIB, fixture->a);
+  give (fixture, g_steal_pointer (&blocks[1]), fixture->a);
+
+  rival.n_waits = 0;
+  rival.reuses = TRUE;
+  g_assert_null (_gpu_pool_alloc (fixture->pool, 4 * MIB, 0, rival.stream, NULL));
+  rival.reuses = FALSE;
+  g_test_message ("%u waits", rival.n_waits);
+  g_assert_cmpuint (rival.n_waits, >, 0);
   end_rival (fixture, blocks);
 }
 
@@ -2631,6 +2668,7 @@ add_rivals (void)
   add ("taken-meanwhile", G_N_ELEMENTS (kinds), test_taken_meanwhile);
   add ("reclaimed-meanwhile", G_N_ELEMENTS (kinds), test_reclaimed_meanwhile);
   add ("refused-meanwhile", G_N_ELEMENTS (kinds), test_refused_meanwhile);
+  add ("busy-meanwhile", G_N_ELEMENTS (kinds), test_busy_meanwhile);
   add ("lent-meanwhile", G_N_ELEMENTS (kinds), test_lent_meanwhile);
 }
 

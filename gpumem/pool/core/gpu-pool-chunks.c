@@ -654,6 +654,7 @@ static GpuPoolNode *
 find_more (GpuPool              *pool,
            const GpuPoolRequest *request)
 {
+  g_autoptr (GArray) pending = NULL;
   GpuPoolNode *node;
 
   if (get_supply (pool, request) == PLENTY)
@@ -662,8 +663,10 @@ find_more (GpuPool              *pool,
   _gpu_pool_reclaim_completed (pool);
   unmap_doubles (pool);
   node = _gpu_pool_lock_and_serve (pool, request);
+  if (node == NULL && !request->is_lent)
+    pending = _gpu_pool_list_uses (pool, request);
   while (node == NULL && !request->is_lent && get_supply (pool, request) == SHORT
-         && _gpu_pool_wait_for_pending (pool, request))
+         && _gpu_pool_wait_for_next (pool, pending))
     node = _gpu_pool_lock_and_serve (pool, request);
 
   return node;

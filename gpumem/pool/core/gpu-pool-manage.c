@@ -64,26 +64,6 @@ _gpu_pool_unlock_growth (GpuPool *pool)
     _gpu_pool_release_excess (pool);
 }
 
-/* Returns an upper bound for the number of waits that a trim needs. */
-static guint
-count_pending (GpuPool *pool)
-{
-  guint n = 0;
-
-  for (guint h = 0; h < gpu_pool_n_heaps (pool); h++)
-    {
-      GpuPool *heap = gpu_pool_heap_at (pool, h);
-
-      _gpu_pool_lock (&heap->lock);
-      n += heap->n_free_lists + heap->shared->len;
-      for (guint i = 0; i < heap->shared->len; i++)
-        n += ((GpuPoolShared *) g_ptr_array_index (heap->shared, i))->n_uses;
-      _gpu_pool_unlock (&heap->lock);
-    }
-
-  return n;
-}
-
 static gboolean
 manages_more (GpuPool *pool,
               guint64  keep)
@@ -102,6 +82,8 @@ _gpu_pool_trim (GpuPool  *pool,
                 guint64   keep,
                 gboolean  wait)
 {
+  g_autoptr (GArray) pending = NULL;
+
   _gpu_pool_lock (&pool->lock);
   _gpu_pool_cache_flush_all (pool, FALSE);
   _gpu_pool_unlock_and_destroy (pool);
@@ -112,14 +94,10 @@ _gpu_pool_trim (GpuPool  *pool,
   _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, keep);
 
-  /* Bound the number of waits. Without a bound, this thread would also wait for memory that other
-   * threads free in the meantime. */
-  for (guint n = count_pending (pool); wait && n > 0 && manages_more (pool, keep); n--)
-    {
-      if (!_gpu_pool_wait_for_pending (pool, NULL))
-        break;
-      _gpu_pool_shrink (pool, keep);
-    }
+  if (wait)
+    pending = _gpu_pool_list_uses (pool, NULL);
+  while (wait && manages_more (pool, keep) && _gpu_pool_wait_for_next (pool, pending))
+    _gpu_pool_shrink (pool, keep);
 
   _gpu_pool_unlock_growth (pool);
 }

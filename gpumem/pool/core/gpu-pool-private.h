@@ -477,10 +477,15 @@ void          _gpu_pool_reclaim_completed (GpuPool              *pool);
 /* Like _gpu_pool_reclaim_completed(), for blocks with uses on several streams. A block becomes free
  * once at most one of its uses is pending. Returns TRUE if any block became free. */
 gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
-/* Waits for one pending use. If @request is not NULL, skips the stream of the request, and streams
- * whose work waits for an action of the program. */
-gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
+/* (transfer full): lists the pending uses of freed memory, as GpuPoolUse. If @request is not NULL,
+ * skips the stream of the request, and streams whose work waits for an action of the program. A
+ * thread that waits for listed uses does not wait for memory that other threads free meanwhile. */
+GArray       *_gpu_pool_list_uses         (GpuPool              *pool,
                                            const GpuPoolRequest *request);
+/* Removes uses from @pending until it has waited for one. Returns FALSE if none is left, or if the
+ * wait fails. */
+gboolean      _gpu_pool_wait_for_next     (GpuPool              *pool,
+                                           GArray               *pending);
 /* Returns whether the pool must return memory to the owner after the free of @node. Memory of the
  * heap of a thread first has to return to the pool. Caller holds `lock`. */
 static inline gboolean

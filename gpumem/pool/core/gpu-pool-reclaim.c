@@ -119,59 +119,55 @@ is_worth_waiting (const GpuPoolRequest *request,
   return request == NULL || (stream != request->stream && _gpu_pool_stream_is_free (stream));
 }
 
-static gboolean
-find_pending_in (GpuPool              *pool,
+/* Adds the pending uses to @uses: the latest of the free ranges of each stream, and without
+ * @request those of the freed blocks that several streams have used. */
+static void
+list_uses_in (GpuPool              *heap,
                  const GpuPoolRequest *request,
-                 GpuPoolUse           *use)
+                 GArray               *uses)
 {
-  gboolean found = FALSE;
-
-  _gpu_pool_lock (&pool->lock);
-  for (guint slot = 1; slot < pool->n_free_lists && !found; slot++)
+  _gpu_pool_lock (&heap->lock);
+  for (guint slot = 1; slot < heap->n_free_lists; slot++)
     {
-      GpuPoolFreeList *free_list = pool->free_lists[slot];
+      const GpuPoolFreeList *free_list = heap->free_lists[slot];
 
-      if (free_list == NULL || free_list->n == 0)
-        continue;
+      if (free_list != NULL && free_list->n > 0
+          && !gpu_pool_stream_has_reached (free_list->stream, free_list->latest_seq)
+          && is_worth_waiting (request, free_list->stream))
+        {
+          GpuPoolUse use = { free_list->stream, free_list->latest_seq };
 
-      *use = (GpuPoolUse) { free_list->stream, free_list->latest_seq };
-      found = !gpu_pool_stream_has_reached (use->stream, use->use_seq)
-              && is_worth_waiting (request, use->stream);
+          g_array_append_val (uses, use);
+        }
     }
-  if (!found && request == NULL && pool->shared->len > 0)
+  for (guint i = 0; request == NULL && i < heap->shared->len; i++)
     {
-      GpuPoolShared *shared = g_ptr_array_index (pool->shared, 0);
+      const GpuPoolShared *shared = g_ptr_array_index (heap->shared, i);
 
-      *use = shared->uses[0];
-      found = TRUE;
+      g_array_append_vals (uses, shared->uses, shared->n_uses);
     }
-  _gpu_pool_unlock (&pool->lock);
+  _gpu_pool_unlock (&heap->lock);
+}
 
-  return found;
+GArray *
+_gpu_pool_list_uses (GpuPool              *pool,
+                     const GpuPoolRequest *request)
+{
+  GArray *uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
+
+  for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
+    list_uses_in (gpu_pool_heap_at (pool, i), request, uses);
+
+  return uses;
 }
 
 static gboolean
-find_pending (GpuPool              *pool,
-              const GpuPoolRequest *request,
-              GpuPoolUse           *use)
+wait_for_use (GpuPool          *pool,
+              const GpuPoolUse *use)
 {
-  gboolean found = FALSE;
-
-  for (guint i = 0; i < gpu_pool_n_heaps (pool) && !found; i++)
-    found = find_pending_in (gpu_pool_heap_at (pool, i), request, use);
-
-  return found;
-}
-
-gboolean
-_gpu_pool_wait_for_pending (GpuPool              *pool,
-                            const GpuPoolRequest *request)
-{
-  GpuPoolUse use;
   gboolean waited;
 
-  if (gpu_pool_is_frozen (pool) || !find_pending (pool, request, &use)
-      || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
+  if (gpu_pool_is_frozen (pool) || !_gpu_pool_use_follow (use, NULL, &waited, NULL))
     return FALSE;
 
   _gpu_pool_reclaim_shared (pool);
@@ -181,6 +177,22 @@ _gpu_pool_wait_for_pending (GpuPool              *pool,
   reclaim_ranges (pool);
 
   return TRUE;
+}
+
+gboolean
+_gpu_pool_wait_for_next (GpuPool *pool,
+                         GArray  *pending)
+{
+  while (pending->len > 0)
+    {
+      const GpuPoolUse use = g_array_index (pending, GpuPoolUse, 0);
+
+      g_array_remove_index (pending, 0);
+      if (!gpu_pool_stream_has_reached (use.stream, use.use_seq))
+        return wait_for_use (pool, &use);
+    }
+
+  return FALSE;
 }
 
 /* Adds the latest use of the free ranges of each stream to @uses. */

@@ -256,7 +256,7 @@ typedef struct
 } Failure;
 
 /* Grows the pool. After a failure, reclaims memory, returns unused memory to the owner, waits for
- * pending uses, and tries again. Caller holds growth_lock. */
+ * the uses that are pending then, and tries again. Caller holds growth_lock. */
 static GpuPoolNode *
 grow_hard (GpuPool               *pool,
            const GpuPoolRequest  *request,
@@ -264,7 +264,8 @@ grow_hard (GpuPool               *pool,
            GError               **error)
 {
   GpuPoolNode *node = poll_and_serve (pool, request);
-  gboolean has_reclaimed = FALSE, more = TRUE;
+  g_autoptr (GArray) pending = NULL;
+  gboolean more = TRUE;
 
   while (node == NULL)
     {
@@ -273,15 +274,15 @@ grow_hard (GpuPool               *pool,
       if (node != NULL || !more || !_gpu_error_is_out_of_memory (*error))
         break;
 
-      if (has_reclaimed)
-        more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool, NULL);
+      if (pending != NULL)
+        more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_next (pool, pending);
       else
         {
           failure->n_changes = _gpu_pool_cache_count_changes (pool);
           _gpu_pool_reclaim_completed (pool);
+          pending = _gpu_pool_list_uses (pool, NULL);
         }
 
-      has_reclaimed = TRUE;
       node = _gpu_pool_lock_and_serve (pool, request);
       if (node == NULL)
         node = serve_from_heaps (pool, request);
@@ -367,12 +368,14 @@ search (GpuPool               *pool,
         gboolean              *has_waited,
         GError               **error)
 {
+  g_autoptr (GArray) pending = NULL;
   GError *local_error = NULL;
   GpuPoolNode *node;
 
   _gpu_pool_reclaim_completed (pool);
   node = serve_without_growth (pool, request, &local_error);
-  *has_waited = node == NULL && local_error == NULL && _gpu_pool_wait_for_pending (pool, NULL);
+  pending = _gpu_pool_list_uses (pool, NULL);
+  *has_waited = node == NULL && local_error == NULL && _gpu_pool_wait_for_next (pool, pending);
   if (*has_waited)
     node = serve_without_growth (pool, request, &local_error);
 
