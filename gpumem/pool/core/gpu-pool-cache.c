@@ -220,8 +220,9 @@ _gpu_pool_cache_count_changes (GpuPool *pool)
 }
 
 gboolean
-_gpu_pool_cache_has_changed (GpuPool *pool,
-                             guint64 *n_changes)
+_gpu_pool_cache_has_changed (GpuPool  *pool,
+                             guint64  *n_changes,
+                             gboolean *has_moved)
 {
   gint64 deadline = g_get_monotonic_time () + MAX_WAIT;
   gboolean is_moving, changed;
@@ -236,8 +237,8 @@ _gpu_pool_cache_has_changed (GpuPool *pool,
 
   changed = n != *n_changes;
   *n_changes = n;
-  if (is_moving)
-    changed |= g_cond_wait_until (&pool->move_ended, &pool->moves_lock, deadline);
+  if (is_moving && g_cond_wait_until (&pool->move_ended, &pool->moves_lock, deadline))
+    changed = *has_moved = TRUE;
   g_mutex_unlock (&pool->moves_lock);
   g_atomic_int_add (&pool->n_awaiting, -1);
 

@@ -108,10 +108,11 @@ gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
  * begun or ended a move of free memory. Caller does not hold `lock`. */
 guint64        _gpu_pool_cache_count_changes (GpuPool     *pool);
 /* Returns whether @n_changes differs from the present number of changes, and updates @n_changes. If
- * another thread is moving free memory, waits until a move ends, which is a change. Caller does not
- * hold `lock`. */
+ * another thread is moving free memory, waits until a move ends, for at most a second; that is a
+ * change, and sets @has_moved to TRUE. Caller does not hold `lock`. */
 gboolean       _gpu_pool_cache_has_changed (GpuPool       *pool,
-                                            guint64       *n_changes);
+                                            guint64       *n_changes,
+                                            gboolean      *has_moved);
 /* Wakes the threads that wait for the end of a move. */
 void           _gpu_pool_cache_wake       (GpuPool        *pool);
 /* Called before the pool is freed. Flushes all caches and detaches them from the pool. */

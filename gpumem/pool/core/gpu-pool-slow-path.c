@@ -398,11 +398,11 @@ search_again (GpuPool               *pool,
 {
   GError *local_error = NULL;
   GpuPoolNode *node = NULL;
-  gboolean has_changed = FALSE, has_waited = TRUE, is_nested;
+  gboolean has_changed = FALSE, has_moved = FALSE, has_waited = TRUE, is_nested;
 
   for (guint i = 0; node == NULL && local_error == NULL && i < MAX_SEARCHES; i++)
     {
-      gboolean changed = _gpu_pool_cache_has_changed (pool, &failure->n_changes);
+      gboolean changed = _gpu_pool_cache_has_changed (pool, &failure->n_changes, &has_moved);
 
       has_changed |= changed;
       if ((!changed && !has_waited) || !may_suffice (pool, request, failure))
@@ -411,7 +411,9 @@ search_again (GpuPool               *pool,
       node = search (pool, request, &has_waited, &local_error);
     }
 
-  if (node == NULL && local_error == NULL && has_changed && may_suffice (pool, request, failure))
+  /* The owner may have room beside the memory that was moving, which the pool can return now. */
+  if (node == NULL && local_error == NULL
+      && (has_moved || (has_changed && may_suffice (pool, request, failure))))
     node = lock_and_grow (pool, request, failure, &is_nested, &local_error);
 
   if (local_error != NULL)
