@@ -658,6 +658,44 @@ program_allocator_strict (TestFixture *fixture)
   gpu_context_pop_current (fixture->context, NULL);
 }
 
+/* --- times ------------------------------------------------------------------------------------ */
+
+/* Later events do not have the times of a captured operation, which it never gets. */
+static void
+times_afterwards (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) untimed = NULL;
+  g_autoptr (GpuEvent) timed = NULL;
+  g_autoptr (GError) error = NULL;
+  CUstream handle;
+  guint64 time;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING | GPU_STREAM_FLAGS_PROFILING);
+  buffer = test_buffer_filled (fixture, SIZE, 7);
+  test_synchronize (fixture->stream);
+  fill (stream, buffer, 8);
+  handle = begin (stream);
+  fill (stream, buffer, 9);
+  end (handle);
+
+  untimed = test_record (stream);
+  timed = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, &error);
+  g_assert_no_error (error);
+  test_synchronize (stream);
+  test_assert_ok (gpu_event_get_duration (timed, &time, &error), error);
+  test_assert_ok (gpu_event_get_profiling_time (timed, GPU_PROFILING_POINT_ENDED, &time, &error),
+                  error);
+  g_assert_false (gpu_event_get_duration (untimed, &time, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_event_get_duration",
+                         "no operation with times");
+  check_content (buffer, 8);
+}
+
 #endif
 
 int
@@ -678,6 +716,7 @@ main (int argc, char **argv)
   test_add ("pool-of-stream", pool_of_stream);
   test_add ("program-allocator", program_allocator);
   test_add ("program-allocator-strict", program_allocator_strict);
+  test_add ("times-afterwards", times_afterwards);
 #endif
 
   return test_run ();

@@ -1672,7 +1672,7 @@ test_refused_meanwhile (Fixture       *fixture,
 }
 
 /* A request that must fail waits for the work that is pending when growth fails, and not for work
- * that another thread goes on submitting. */
+ * that another thread submits later. */
 static void
 test_busy_meanwhile (Fixture       *fixture,
                      gconstpointer  data)

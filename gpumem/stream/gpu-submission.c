@@ -255,8 +255,13 @@ commit_event_locked (GpuTimeline     *timeline,
   if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
     {
       g_clear_pointer (&timeline->timed_event, _gpu_native_event_unref);
-      timeline->timed_event = _gpu_native_event_ref (event);
-      timeline->timed_seq = seq;
+
+      /* The event of a captured operation never gets a time. */
+      if (!_gpu_timeline_is_capturing_locked (timeline))
+        {
+          timeline->timed_event = _gpu_native_event_ref (event);
+          timeline->timed_seq = seq;
+        }
     }
 
   if (pending == NULL)
