@@ -27,7 +27,8 @@ check (GpuContext *context, GpuStream *stream, guint64 address, guint8 value, GE
   return TRUE;
 }
 
-/* Uses memory on both streams. Frees it even after an error. */
+/* Uses memory on both streams, and registers both: after an error, work of either may be pending.
+ * Frees the memory even then. */
 static gboolean
 use (GpuContext *context, GpuPoolHooks *hooks, GpuStream *first, GpuStream *second, guint8 value,
      GError **error)
@@ -41,6 +42,7 @@ use (GpuContext *context, GpuPoolHooks *hooks, GpuStream *first, GpuStream *seco
     return FALSE;
 
   success = hooks->add_stream (hooks->pool, address, b, error)
+            && hooks->add_stream (hooks->pool, address, a, error)
             && check (context, first, address, value, error)
             && check (context, second, address, value + 1, error);
   if (!hooks->free (hooks->pool, address, value % 2 == 0 ? a : b))
