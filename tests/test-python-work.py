@@ -314,11 +314,15 @@ def test_user_event_fails(fixture):
 
 # --- Ctrl-C --------------------------------------------------------------------------------------
 
-def interrupt(wait):
-    """Returns the seconds from a SIGINT to the end of the wait."""
+def interrupt(wait, is_ready=lambda: True):
+    """Returns the seconds from a SIGINT to the end of the wait. The signal is sent when is_ready()
+    returns True."""
     sent = []
 
     def send():
+        deadline = time.monotonic() + DEADLINE
+        while not is_ready() and time.monotonic() < deadline:
+            time.sleep(0.001)
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -396,14 +400,14 @@ def test_interrupt(fixture):
 
 def check_interrupts(fixture, make_waits):
     """Checks that each call that make_waits(stream) yields ends with KeyboardInterrupt while the
-    stream is blocked."""
+    stream is blocked. A function may follow the call, as for interrupt()."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     stream = fixture.new_stream()
     gate = fixture.gate(stream)
     try:
-        for name, wait in make_waits(stream):
-            seconds = interrupt(wait)
+        for name, *wait in make_waits(stream):
+            seconds = interrupt(*wait)
             print(f"# {fixture.device.id}: {name} ended after {seconds * 1e3:.0f} ms")
             assert seconds < 1, f"{name} took {seconds} s"
     finally:
@@ -499,7 +503,8 @@ def test_interrupt_io_streams(fixture):
         yield "write_bytes", lambda: outputs[0].write_bytes(GLib.Bytes.new(data))
         yield "flush", outputs[0].flush
         yield "splice", lambda: outputs[1].splice(
-            Gio.MemoryInputStream.new_from_bytes(GLib.Bytes.new(data)), 0)
+            Gio.MemoryInputStream.new_from_bytes(GLib.Bytes.new(data)), 0), \
+            lambda: outputs[1].tell() == 1 << 21
         yield "close", outputs[1].close
 
     check_interrupts(fixture, waits)
