@@ -149,6 +149,7 @@ struct _GpuPool
   GPtrArray        *shared;         /* of GpuPoolShared */
   GpuPoolCache     *caches;
   guint             n_caches;
+  guint64           n_slow;         /* atomic; requests that took the slow path */
   guint64           n_past_moves;   /* n_moves of caches that are no longer in the list: of threads
                                      * that have exited */
   GpuPoolData      *dropped;        /* to destroy after unlocking */

@@ -462,7 +462,7 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
   GpuPoolNode *node = NULL;
   gboolean is_nested = FALSE;
 
-  __atomic_fetch_add (&pool->stats.n_slow, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add (&pool->n_slow, 1, __ATOMIC_RELAXED);
   copy.prefers_edges = FALSE;
   if (original->prefers_edges && (node = serve_from_edges (pool, request)) != NULL)
     return node;

@@ -316,6 +316,7 @@ _gpu_pool_get_stats (GpuPool      *pool,
   _gpu_pool_lock (&pool->lock);
 
   *stats = pool->stats;
+  stats->n_slow = __atomic_load_n (&pool->n_slow, __ATOMIC_RELAXED);
   stats->largest_free = find_largest (pool);
   n = count_held (pool) + pool->n_out + add_heap_stats (pool, stats);
   counts = pool->counts;
