@@ -164,6 +164,39 @@ transfer_user_event (TestFixture *fixture)
   test_assert_content (buffer, second);
 }
 
+static gpointer
+open_later (gpointer data)
+{
+  g_usleep (20 * 1000);
+  test_open (data);
+
+  return NULL;
+}
+
+/* While a blocking write waits for a user event, it holds no lock that the completion needs. */
+static void
+transfer_blocking_user_event (TestFixture *fixture)
+{
+  const gsize size = 150000;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (size);
+  g_autofree guint8 *data = g_memdup2 (g_bytes_get_data (bytes, NULL), size);
+  g_autoptr (GpuEvent) gate = NULL;
+  GThread *thread;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  buffer = test_buffer (fixture, size);
+  gate = test_gate (fixture, fixture->stream);
+  thread = g_thread_new ("open", open_later, gate);
+  test_assert_ok (gpu_buffer_write (buffer, fixture->stream, 0, data, size, NULL, &error), error);
+  memset (data, 0x11, size);
+  g_thread_join (thread);
+  test_assert_content (buffer, bytes);
+}
+
 /* --- release of the caller's memory ----------------------------------------------------------- */
 
 typedef struct
@@ -653,6 +686,7 @@ main (int    argc,
   test_add ("async", transfer_async);
   test_add ("svm", transfer_svm);
   test_add ("user-event", transfer_user_event);
+  test_add ("blocking-user-event", transfer_blocking_user_event);
   test_add ("reuse", transfer_reuse);
   test_add ("dropped-in-flight", transfer_dropped_in_flight);
   test_add ("random", transfer_random);

@@ -6,14 +6,16 @@
 #include "gpumem/staging/gpu-transfer-private.h"
 
 /* Small copies are split into a few chunks, so that the device starts early. More chunks would cost
- * more driver calls and more waits of the device. */
-#define CHUNKS_WANTED 4
+ * more driver calls and, from the device, more waits. */
+#define CHUNKS_WANTED_FOR_READ 4
+#define CHUNKS_WANTED_FOR_WRITE 8
 #define CHUNKS_OF_SLOT_MAX 8
 
 /* These numbers determine the size of a piece, which one thread copies at a time. A piece is so
  * small that threads can share the work, and so large that threads are not woken too often. */
 #define PIECES_WANTED 32
-#define PIECES_OF_SLOT_MIN 16
+#define PIECES_OF_SLOT_MIN_FOR_READ 16
+#define PIECES_OF_SLOT_MIN_FOR_WRITE 32
 #define PIECES_OF_SLOT_MAX 64
 
 /* The size from which copies to the device leave their data in the caches, in slots. Such a copy
@@ -83,6 +85,8 @@ _gpu_transfer_chunking_init (GpuTransferChunking *chunking,
                              GpuTransferCopy     *copy)
 {
   gsize slot = _gpu_transfer_get_slot_size ();
+  gsize n_wanted = copy->write ? CHUNKS_WANTED_FOR_WRITE : CHUNKS_WANTED_FOR_READ;
+  gsize n_pieces = copy->write ? PIECES_OF_SLOT_MIN_FOR_WRITE : PIECES_OF_SLOT_MIN_FOR_READ;
   gsize size;
   gsize n_chunks;
 
@@ -92,12 +96,12 @@ _gpu_transfer_chunking_init (GpuTransferChunking *chunking,
   join_rows (chunking, copy);
 
   size = chunking->width * chunking->height * chunking->depth;
-  chunking->chunk_size = CLAMP (divide_up (size, CHUNKS_WANTED), slot / CHUNKS_OF_SLOT_MAX, slot);
+  chunking->chunk_size = CLAMP (divide_up (size, n_wanted), slot / CHUNKS_OF_SLOT_MAX, slot);
   /* Choose the size so that a slot holds a whole number of chunks, each aligned for every kind of
    * copy. */
   chunking->chunk_size = slot / (slot / chunking->chunk_size) / ALIGNMENT * ALIGNMENT;
   chunking->piece_size = CLAMP (size / PIECES_WANTED, slot / PIECES_OF_SLOT_MAX,
-                                slot / PIECES_OF_SLOT_MIN);
+                                slot / n_pieces);
   chunking->is_cached = copy->write && size >= CACHED_SLOTS_MIN * slot;
   cut (chunking, copy->unit);
 

@@ -7,8 +7,10 @@
  * usually arrive sooner. */
 #define LINGER_TIME 300
 
-/* The number of threads that each copying thread wakes */
-#define N_WOKEN 3
+/* The numbers of threads that each thread wakes, for copies from and to the device. The caller of a
+ * copy to the device wakes all of them: the device waits for the first chunk. */
+#define N_WOKEN_FOR_READ 3
+#define N_WOKEN_FOR_WRITE 7
 
 struct _GpuTransfer
 {
@@ -19,6 +21,7 @@ struct _GpuTransfer
   GpuTransferChunking chunking;
   gboolean          blocking;
   gboolean          driven_by_caller; /* the blocking caller drives the copy */
+  gboolean          submits_copied; /* each chunk is submitted after the CPU has copied it */
   guint             max_copy_workers;
   GpuTransferLease  leases[GPU_TRANSFER_MAX_SLOTS];
   guint             n_leases;
@@ -167,7 +170,7 @@ end_piece_locked (GpuTransfer *transfer,
   while (transfer->n_opened < transfer->n_ready && transfer->n_left[transfer->n_opened] == 0)
     open_chunk_locked (transfer);
 
-  if (transfer->n_opened == transfer->chunking.n_chunks)
+  if (transfer->submits_copied || transfer->n_opened == transfer->chunking.n_chunks)
     g_cond_broadcast (&transfer->cond);
 }
 
@@ -201,7 +204,9 @@ static void copy_in_worker (gpointer data);
 static void
 wake_workers_locked (GpuTransfer *transfer)
 {
-  for (guint i = 0; i < N_WOKEN && !transfer->aborted
+  guint n_woken = transfer->copy.write ? N_WOKEN_FOR_WRITE : N_WOKEN_FOR_READ;
+
+  for (guint i = 0; i < n_woken && !transfer->aborted
                     && transfer->chunk < transfer->chunking.n_chunks
                     && transfer->n_copy_workers < transfer->max_copy_workers; i++)
     {
@@ -514,6 +519,42 @@ enqueue_chunk (GpuTransfer      *transfer,
                       event, error);
 }
 
+/* Waits until the CPU has copied @chunk. Until then, this thread copies as well. */
+static gboolean
+wait_for_copied_chunk (GpuTransfer  *transfer,
+                       guint         chunk,
+                       GError      **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&transfer->lock);
+
+  while (!transfer->aborted && chunk >= transfer->n_opened)
+    {
+      if (has_piece_locked (transfer))
+        copy_piece_locked (transfer);
+      else
+        g_cond_wait (&transfer->cond, &transfer->lock);
+    }
+
+  if (transfer->aborted)
+    set_aborted_error_locked (transfer, error);
+
+  return !transfer->aborted;
+}
+
+/* Called before the command of @chunk is submitted. Waits itself or makes @stream wait. */
+static gboolean
+wait_before_chunk (GpuTransfer      *transfer,
+                   GpuNativeStream  *stream,
+                   guint             chunk,
+                   GError          **error)
+{
+  if (transfer->submits_copied)
+    return wait_for_copied_chunk (transfer, chunk, error);
+
+  return transfer->copy.write ? enqueue_host_wait (transfer, stream, chunk, error)
+                              : wait_for_place (transfer, stream, chunk, error);
+}
+
 static gboolean
 submit_chunk (GpuTransfer      *transfer,
               GpuNativeStream  *stream,
@@ -522,10 +563,10 @@ submit_chunk (GpuTransfer      *transfer,
 {
   GpuNativeEvent *event = NULL;
 
-  if (!(transfer->copy.write ? enqueue_host_wait : wait_for_place) (transfer, stream, chunk, error))
+  if (!wait_before_chunk (transfer, stream, chunk, error))
     return FALSE;
 
-  if (!enqueue_chunk (transfer, stream, chunk, &event, error))
+  if (!enqueue_chunk (transfer, stream, chunk, transfer->submits_copied ? NULL : &event, error))
     {
       transfer->enqueued |= stream->partial;
       return FALSE;
@@ -775,6 +816,10 @@ choose_threads (GpuTransfer *transfer)
       if (transfer->leases[i].before != NULL)
         transfer->driven_by_caller = FALSE;
     }
+
+  /* All places are free, so the CPU can copy all chunks before any command is submitted */
+  transfer->submits_copied = transfer->driven_by_caller && transfer->copy.write
+                             && !transfer->copy.in_order;
 
   transfer->max_copy_workers
     = MAX (_gpu_transfer_get_n_threads (FALSE) - transfer->driven_by_caller, 1);
