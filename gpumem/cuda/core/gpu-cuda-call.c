@@ -253,15 +253,20 @@ _gpu_cuda_poll (const GpuCudaContext *context,
   gint64 start = g_get_monotonic_time ();
   gint64 end = MIN (deadline, start + get_poll_time (context));
   gint64 now;
+  CUstreamCaptureMode mode;
+  gboolean is_relaxed = _gpu_cuda_relax (&mode);
   CUresult code;
 
-  while ((code = event != NULL ? _gpu_cuda.cuEventQuery (event)
-                               : _gpu_cuda.cuStreamQuery (stream)) == CUDA_ERROR_NOT_READY
+  while ((code = event != NULL ? _gpu_cuda_raw.cuEventQuery (event)
+                               : _gpu_cuda_raw.cuStreamQuery (stream)) == CUDA_ERROR_NOT_READY
          && (now = g_get_monotonic_time ()) < end)
     {
       if (yield || (!spin && now - start > SPIN_TIME))
         g_thread_yield ();
     }
+
+  if (is_relaxed)
+    _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode);
 
   return code;
 }

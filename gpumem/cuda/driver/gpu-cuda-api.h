@@ -41,8 +41,8 @@ typedef struct
 
 /* No function may be called before _gpu_cuda_load() has returned TRUE. */
 extern GpuCudaApi _gpu_cuda;
-/* The functions of the driver itself, without those of gpu-cuda-relaxed.c. Only for that file and
- * for benchmarks: a call may invalidate a capture of the program. */
+/* The functions of the driver itself, without those of gpu-cuda-relaxed.c. Only for that file, for
+ * threads in relaxed mode and for benchmarks: a call may invalidate a capture of the program. */
 extern GpuCudaApi _gpu_cuda_raw;
 
 /* Loads the driver and calls cuInit(). Returns FALSE with the reason if the driver is missing or
@@ -52,6 +52,9 @@ gboolean _gpu_cuda_load           (GError        **error);
  * reason. */
 gboolean _gpu_cuda_has_group      (GpuCudaGroup    group,
                                    GError        **error);
+/* Sets the calling thread to the relaxed mode, for several calls of `_gpu_cuda_raw`. Returns TRUE
+ * if the caller must set the thread back with cuThreadExchangeStreamCaptureMode() and @mode. */
+gboolean _gpu_cuda_relax          (CUstreamCaptureMode *mode);
 /* Replaces the functions of the table that may invalidate captures. For _gpu_cuda_load() only. */
 void     _gpu_cuda_relax_captures (void);
 

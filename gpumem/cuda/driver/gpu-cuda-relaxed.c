@@ -12,14 +12,23 @@
 
 GpuCudaApi _gpu_cuda_raw;
 
+gboolean
+_gpu_cuda_relax (CUstreamCaptureMode *mode)
+{
+  *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+  return _gpu_cuda.has[GPU_CUDA_GROUP_CAPTURE]
+         && _gpu_cuda.cuThreadExchangeStreamCaptureMode (mode) == CUDA_SUCCESS;
+}
+
 /* If the driver fails to exchange the mode, the call is made in the mode of the thread. */
 #define GPU_CUDA_SYMBOL(group, name, version, parameters)
 #define GPU_CUDA_UNSAFE(group, name, version, parameters, arguments) \
   static CUresult CUDAAPI \
   relaxed_##name parameters \
   { \
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; \
-    gboolean is_relaxed = _gpu_cuda.cuThreadExchangeStreamCaptureMode (&mode) == CUDA_SUCCESS; \
+    CUstreamCaptureMode mode; \
+    gboolean is_relaxed = _gpu_cuda_relax (&mode); \
     CUresult code = _gpu_cuda_raw.name arguments; \
   \
     if (is_relaxed) \
