@@ -27,25 +27,25 @@ check (GpuContext *context, GpuStream *stream, guint64 address, guint8 value, GE
   return TRUE;
 }
 
-/* Uses memory on both streams, and registers both: after an error, work of either may be pending.
- * Frees the memory even then. */
+/* Uses memory on both streams. Frees it even after an error, when work of either stream may be
+ * pending; registers the stream that does not free it. */
 static gboolean
 use (GpuContext *context, GpuPoolHooks *hooks, GpuStream *first, GpuStream *second, guint8 value,
      GError **error)
 {
   gpointer a = (gpointer) (gsize) gpu_stream_get_native_handle (first);
   gpointer b = (gpointer) (gsize) gpu_stream_get_native_handle (second);
+  gboolean first_frees = value % 2 == 0;
   guint64 address = hooks->alloc (hooks->pool, SIZE, a, error);
   gboolean success;
 
   if (address == 0)
     return FALSE;
 
-  success = hooks->add_stream (hooks->pool, address, b, error)
-            && hooks->add_stream (hooks->pool, address, a, error)
+  success = hooks->add_stream (hooks->pool, address, first_frees ? b : a, error)
             && check (context, first, address, value, error)
             && check (context, second, address, value + 1, error);
-  if (!hooks->free (hooks->pool, address, value % 2 == 0 ? a : b))
+  if (!hooks->free (hooks->pool, address, first_frees ? a : b))
     g_error ("the memory is unknown");
 
   return success;

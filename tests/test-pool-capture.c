@@ -346,6 +346,29 @@ capture_ended_stream (TestHooks *captured)
   captured->a = captured->b;
 }
 
+/* The stream is first used while it is capturing, when the driver does not report its id. Its
+ * record ends with end_stream(), though the pool learned the id while it was frozen. */
+static void
+capture_first_use (TestHooks *captured)
+{
+  CUgraph graph;
+
+  begin (captured);
+  test_hooks_drop (captured, test_hooks_take (captured, MIB, captured->a), captured->a);
+  test_graph_destroy (test_capture_end (captured->a));
+
+  test_capture_begin (captured->b, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  test_hooks_drop (captured, test_hooks_take (captured, MIB, captured->b), captured->b);
+  test_hooks_drop (captured, test_hooks_take (captured, MIB, captured->a), captured->a);
+  graph = test_capture_end (captured->b);
+  captured->hooks->end_stream (captured->hooks->pool, captured->a);
+  g_clear_object (&captured->first);
+  test_graph_destroy (graph);
+
+  captured->first = g_object_ref (captured->second);
+  captured->a = captured->b;
+}
+
 /* Free memory of a graph is not found. */
 static void
 capture_lookup (TestHooks *captured)
@@ -557,6 +580,7 @@ tests[] =
   { "pending", capture_pending },
   { "dropped-meanwhile", capture_dropped_meanwhile },
   { "ended-stream", capture_ended_stream },
+  { "first-use", capture_first_use },
   { "lookup", capture_lookup },
   { "room", capture_room },
   { "per-thread", capture_per_thread },

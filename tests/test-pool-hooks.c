@@ -437,6 +437,40 @@ test_per_thread (TestFixture *fixture)
   test_hooks_clear (&hooked);
 }
 
+/* The driver cannot report the id of a stream on its first use, which is a free. The stream keeps
+ * its record when the id is known, so that the pool does not wait for the device. */
+static void
+test_unknown_id (TestFixture *fixture)
+{
+#ifdef HAVE_CUDA
+  guint64 address;
+  guint64 n_waits;
+  TestHooks hooked;
+
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL
+      || !test_is_cuda (fixture, 0))
+    {
+      g_test_skip ("only the stand-in can fail");
+      return;
+    }
+  if (!setup (&hooked, fixture))
+    return;
+
+  address = test_hooks_take (&hooked, MIB, hooked.a);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuStreamGetId:1:999"));
+  test_hooks_drop (&hooked, address, hooked.b);
+  GPUMEM_CUDA_DRIVER (set_fail) ("");
+  n_waits = GPUMEM_CUDA_DRIVER (get_count) ("cuCtxSynchronize");
+
+  address = test_hooks_take (&hooked, MIB, hooked.b);
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuCtxSynchronize"), ==, n_waits);
+  test_hooks_drop (&hooked, address, hooked.b);
+  test_hooks_clear (&hooked);
+#else
+  g_test_skip ("built without CUDA");
+#endif
+}
+
 /* The driver gives the handle of a destroyed stream to a new stream. */
 static void
 test_reused_handle (TestFixture *fixture)
@@ -492,6 +526,7 @@ main (int argc, char **argv)
   test_add ("free-after-end", test_free_after_end);
   test_add ("ended-by-threads", test_ended_by_threads);
   test_add ("per-thread", test_per_thread);
+  test_add ("unknown-id", test_unknown_id);
   test_add ("reused-handle", test_reused_handle);
 
   return test_run ();

@@ -26,7 +26,7 @@ typedef struct
   gint         n_users;             /* atomic: the calls that use the record, and the table */
   gboolean     is_dead;             /* the driver has destroyed the stream */
   gpointer     handle;
-  guint64      id;                  /* unique in the process, 0 if unknown */
+  guint64      id;                  /* atomic: unique in the process, 0 while unknown */
   GpuStream   *stream;
   GpuTimeline *timeline;            /* owned by `stream` */
 } GpuPoolHooksStream;

@@ -391,6 +391,21 @@ is_per_thread (GpuPoolHooksState *state,
          && state->owner->core->context->backend->stream->has_default_handles;
 }
 
+/* Returns whether @id, of the stream that has the handle now, is that of @stream. The driver does
+ * not report the id while the stream is capturing, or after an error. A stream whose id was unknown
+ * is not taken for a destroyed one: end_stream() would not find its record. */
+static inline gboolean
+is_same_stream (GpuPoolHooksStream *stream,
+                guint64             id)
+{
+  guint64 known = __atomic_load_n (&stream->id, __ATOMIC_RELAXED);
+
+  if (G_UNLIKELY (known == 0))
+    __atomic_store_n (&stream->id, id, __ATOMIC_RELAXED);
+
+  return id == known || id == 0 || known == 0;
+}
+
 /* Finds the stream to which new work is submitted. Sets @capture to the driver's number of the
  * capture of the stream, 0 if it is not capturing. The caller calls leave_stream(). */
 static GpuPoolHooksStream *
@@ -413,7 +428,7 @@ find_live_stream (GpuPoolHooksState  *state,
 
   get_stream_state (stream, &id, capture);
 
-  if (G_LIKELY (id == stream->id) || id == 0)
+  if (G_LIKELY (is_same_stream (stream, id)))
     return stream;
 
   forget_stream (state, stream, TRUE);
