@@ -7,6 +7,10 @@
 #define SIZE 16384
 #define N_WORK 1000
 
+/* CUDA copies writes of this size behind pending work to page-locked blocks of the context. */
+#define WRITE_SIZE 100000
+#define N_WRITES 20
+
 static void
 fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
 {
@@ -78,6 +82,76 @@ lifetime_chain_behind_gate (TestFixture *fixture)
   test_open (gate);
   g_clear_object (&gate);
   test_assert_content (last, bytes);
+}
+
+static GpuBuffer *
+host_buffer (TestFixture *fixture, gsize size, guint8 **data)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  GpuBuffer *buffer;
+
+  *data = g_aligned_alloc0 (1, size, 4096);
+  bytes = g_bytes_new_static (*data, size);
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
+  g_assert_no_error (error);
+  return buffer;
+}
+
+/* Blocks a stream until @go is not 0, writes a buffer, and copies it to @result. Returns with no
+ * reference to an object. */
+static void
+write_and_drop (TestFixture *fixture, guint8 **go, guint8 **result)
+{
+  static const char source[] =
+    "__kernel void hold (__global volatile int *go) { while (go[0] == 0) ; }\n";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuKernel) kernel = test_kernel (fixture, source, "hold");
+  g_autoptr (GpuBuffer) gate = host_buffer (fixture, 4096, go);
+  g_autoptr (GpuBuffer) to = host_buffer (fixture, N_WRITES * WRITE_SIZE, result);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, N_WRITES * WRITE_SIZE);
+  const GpuExtent one = { 1, 1, 1 };
+
+  test_assert_ok (gpu_stream_launch (stream, kernel, &one, &one, &error, gate), error);
+  test_assert_ok (gpu_stream_flush (stream, &error), error);
+  for (guint i = 0; i < N_WRITES; i++)
+    {
+      g_autoptr (GBytes) bytes = test_value_bytes (WRITE_SIZE, (guint8) (i + 1));
+
+      test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), i * WRITE_SIZE, bytes,
+                                        &error), error);
+    }
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (to), 0, GPU_MEMORY (buffer), 0,
+                                   N_WRITES * WRITE_SIZE, &error), error);
+  test_assert_ok (gpu_stream_flush (stream, &error), error);
+  g_assert_cmpuint (test_get_number (stream, "n-completed"), ==, 0);
+}
+
+static void
+lifetime_write (TestFixture *fixture)
+{
+  GpuContext *context = fixture->context;
+  guint8 *go, *result;
+
+  if (!test_can_hold (fixture))
+    return;
+  if (test_is_opencl (fixture) && !test_is_pocl (fixture))
+    {
+      g_test_skip ("a kernel may not see what the host writes meanwhile");
+      return;
+    }
+  g_object_add_weak_pointer (G_OBJECT (context), (gpointer *) &context);
+  write_and_drop (fixture, &go, &result);
+  test_drop_context (fixture);
+  g_assert_null (context);
+
+  g_atomic_int_set ((gint *) (gpointer) go, 1);
+  test_check_no_objects ();
+  for (guint i = 0; i < N_WRITES; i++)
+    test_assert_value (result + i * WRITE_SIZE, (guint8) (i + 1), WRITE_SIZE);
+  g_aligned_free (go);
+  g_aligned_free (result);
 }
 
 /* After all references are dropped, the pending work must still complete. */
@@ -433,6 +507,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("chain", lifetime_chain);
   test_add ("chain-behind-gate", lifetime_chain_behind_gate);
+  test_add ("write", lifetime_write);
   test_add ("drop-all", lifetime_drop_all);
   test_add ("launches", lifetime_launches);
   test_add ("arguments", lifetime_arguments);
