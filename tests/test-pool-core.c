@@ -2,6 +2,8 @@
 /* The core of memory pools, on a simulated owner and streams: see test-pool-sim.h. */
 #include "config.h"
 
+#include <dlfcn.h>
+
 #include "gpumem/pool/core/gpu-pool-cache.h"
 #include "test-pool-model.h"
 
@@ -1377,7 +1379,8 @@ test_threads (Fixture       *fixture,
 typedef struct
 {
   Fixture        *fixture;
-  GpuMemoryBlock *block;            /* to free; NULL: request one */
+  GpuMemoryBlock *block;            /* to free; NULL: request one of `size` */
+  gsize           size;
   guint           n_keys;           /* number of streams that used the block */
   gboolean        reclaims;
   GpuMemoryBlock *small[SMALL_BLOCKS];  /* to free one in each call */
@@ -1386,10 +1389,10 @@ typedef struct
   guint           n_calls, at;
   gboolean        reuses;           /* takes and frees a block after each wait */
   guint           n_waits;
-  gint            n_growths;        /* atomic: attempts of the owner to allocate memory */
-  gint            n_failures;       /* atomic: of these, attempts that failed */
-  gint            n_refused;        /* attempts for a request that is refused */
-  GThread        *thread;           /* of let_rival_fail() */
+  gint            n_failures;       /* atomic: attempts of the owner to allocate memory that
+                                     * failed */
+  GThread        *thread;           /* of let_rival_wait() */
+  gint            is_waiting;       /* atomic: the thread waits for the end of a move */
 } Rival;
 
 static Rival rival;
@@ -1420,7 +1423,7 @@ run_rival (gpointer data)
 
   if (rival.block == NULL)
     {
-      rival.block = take (rival.fixture, MIB, rival.stream);
+      rival.block = take (rival.fixture, rival.size, rival.stream);
       return NULL;
     }
 
@@ -1467,7 +1470,6 @@ alloc_segment_with_rival (gpointer         owner,
 {
   gboolean success = sim_ops.alloc_segment (owner, size, segment, error);
 
-  g_atomic_int_inc (&rival.n_growths);
   g_atomic_int_add (&rival.n_failures, !success);
   meet_rival ();
 
@@ -1481,7 +1483,6 @@ create_chunk_with_rival (gpointer   owner,
 {
   gpointer chunk = sim_ops.create_chunk (owner, size, error);
 
-  g_atomic_int_inc (&rival.n_growths);
   g_atomic_int_add (&rival.n_failures, chunk == NULL);
   meet_rival ();
 
@@ -1537,7 +1538,7 @@ start_rival (Fixture *fixture)
 
   _gpu_pool_free (fixture->pool);
   sim_config (fixture->sim, &config);
-  rival = (Rival) { .fixture = fixture, .stream = sim_stream_new (fixture->sim, 064) };
+  rival = (Rival) { .fixture = fixture, .size = MIB, .stream = sim_stream_new (fixture->sim, 064) };
   fixture->pool = _gpu_pool_new (&config, &ops, fixture->sim, &stream_ops, NULL);
   sim_set_capacity (fixture->sim, 2 * MIB);
 }
@@ -1694,14 +1695,51 @@ test_busy_meanwhile (Fixture       *fixture,
   end_rival (fixture, blocks);
 }
 
-/* Starts a request in another thread, and waits until the request would be refused. Called for the
- * data of a range that the pool is lending to the heap of this thread. */
+/* Replaces the function of GLib, with which a request waits for the end of a move. Caller holds
+ * @mutex, so that the move ends after the wait has begun. */
+gboolean
+g_cond_wait_until (GCond  *cond,
+                   GMutex *mutex,
+                   gint64  end_time)
+{
+  gboolean (*wait_until) (GCond *, GMutex *, gint64) = dlsym (RTLD_NEXT, "g_cond_wait_until");
+
+  g_atomic_int_set (&rival.is_waiting, TRUE);
+
+  return wait_until (cond, mutex, end_time);
+}
+
+/* Starts a request in another thread, and waits until it waits. Called for the data of a range that
+ * the pool is lending to the heap of this thread. */
 static void
-let_rival_fail (gpointer data)
+let_rival_wait (gpointer data)
 {
   rival.thread = g_thread_new ("rival", run_rival, NULL);
-  while (g_atomic_int_get (&rival.n_growths) < rival.n_refused)
+  while (!g_atomic_int_get (&rival.is_waiting))
     g_thread_yield ();
+}
+
+/* The pool lends free memory to the heap of this thread. Meanwhile a request of @size in another
+ * thread finds no memory, and waits. Returns a block of the memory that was lent, or NULL if
+ * threads have no heaps. */
+static GpuMemoryBlock *
+lend_with_rival (Fixture *fixture,
+                 gsize    size)
+{
+  GpuMemoryBlock *all;
+  gboolean has_heap;
+
+  start_rival (fixture);
+  all = take (fixture, 2 * MIB, fixture->a);
+  sim_set_capacity (fixture->sim, MAX (size, 2 * MIB));
+  rival.size = size;
+  has_heap = _gpu_pool_cache_get (fixture->pool, FALSE)->heap != NULL;
+  if (has_heap)
+    _gpu_pool_block_set_data (all, fixture, let_rival_wait);
+  give (fixture, all, fixture->a);
+  sim_stream_finish (fixture->a);
+
+  return has_heap ? take (fixture, 64 * KIB, fixture->a) : NULL;
 }
 
 /* While the pool lends memory to the heap of a thread, another thread that finds no memory waits
@@ -1710,24 +1748,8 @@ static void
 test_lent_meanwhile (Fixture       *fixture,
                      gconstpointer  data)
 {
-  GpuMemoryBlock *blocks[2] = { NULL, NULL }, *all;
+  GpuMemoryBlock *blocks[2] = { lend_with_rival (fixture, MIB), NULL };
 
-  start_rival (fixture);
-  all = take (fixture, 2 * MIB, fixture->a);
-  for (guint i = 0; i < 2; i++)
-    {
-      rival.n_growths = 0;
-      g_assert_null (_gpu_pool_alloc (fixture->pool, MIB, 0, rival.stream, NULL));
-    }
-  rival.n_refused = rival.n_growths;
-  rival.n_growths = 0;
-
-  if (_gpu_pool_cache_get (fixture->pool, FALSE)->heap != NULL)
-    _gpu_pool_block_set_data (all, fixture, let_rival_fail);
-  give (fixture, all, fixture->a);
-  sim_stream_finish (fixture->a);
-
-  blocks[0] = take (fixture, 64 * KIB, fixture->a);
   if (rival.thread != NULL)
     g_thread_join (rival.thread);
   blocks[1] = rival.block;
