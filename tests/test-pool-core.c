@@ -1393,6 +1393,7 @@ typedef struct
                                      * failed */
   GThread        *thread;           /* of let_rival_wait() */
   gint            is_waiting;       /* atomic: the thread waits for the end of a move */
+  gint            is_blocked;       /* atomic: attempts of the owner end later */
 } Rival;
 
 static Rival rival;
@@ -1472,6 +1473,8 @@ alloc_segment_with_rival (gpointer         owner,
 
   g_atomic_int_add (&rival.n_failures, !success);
   meet_rival ();
+  while (g_atomic_int_get (&rival.is_blocked))
+    g_thread_yield ();
 
   return success;
 }
@@ -1485,6 +1488,8 @@ create_chunk_with_rival (gpointer   owner,
 
   g_atomic_int_add (&rival.n_failures, chunk == NULL);
   meet_rival ();
+  while (g_atomic_int_get (&rival.is_blocked))
+    g_thread_yield ();
 
   return chunk;
 }
@@ -1717,6 +1722,7 @@ let_rival_wait (gpointer data)
   rival.thread = g_thread_new ("rival", run_rival, NULL);
   while (!g_atomic_int_get (&rival.is_waiting))
     g_thread_yield ();
+  g_atomic_int_set (&rival.is_blocked, rival.size > MIB);
 }
 
 /* The pool lends free memory to the heap of this thread. Meanwhile a request of @size in another
@@ -1753,6 +1759,28 @@ test_lent_meanwhile (Fixture       *fixture,
   if (rival.thread != NULL)
     g_thread_join (rival.thread);
   blocks[1] = rival.block;
+  end_rival (fixture, blocks);
+}
+
+/* Like test_lent_meanwhile(), for a request that the memory of the pool does not suffice for. When
+ * the pool has the memory again, it can return it to the owner, which then has enough. */
+static void
+test_returned_meanwhile (Fixture       *fixture,
+                         gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[2] = { lend_with_rival (fixture, 3 * MIB), NULL };
+
+  if (blocks[0] != NULL)
+    {
+      give (fixture, g_steal_pointer (&blocks[0]), fixture->a);
+      sim_stream_finish (fixture->a);
+      _gpu_pool_lock (&fixture->pool->lock);
+      _gpu_pool_cache_flush_all (fixture->pool, FALSE);
+      _gpu_pool_unlock (&fixture->pool->lock);
+      g_atomic_int_set (&rival.is_blocked, FALSE);
+      g_thread_join (rival.thread);
+      blocks[1] = rival.block;
+    }
   end_rival (fixture, blocks);
 }
 
@@ -2692,6 +2720,7 @@ add_rivals (void)
   add ("refused-meanwhile", G_N_ELEMENTS (kinds), test_refused_meanwhile);
   add ("busy-meanwhile", G_N_ELEMENTS (kinds), test_busy_meanwhile);
   add ("lent-meanwhile", G_N_ELEMENTS (kinds), test_lent_meanwhile);
+  add ("returned-meanwhile", G_N_ELEMENTS (kinds), test_returned_meanwhile);
 }
 
 static void
