@@ -351,6 +351,10 @@ def test_wrong_functions(fixture):
         Gpu.Array(fixture.context, 4, "int32", allocator=5)
     with raises(TypeError, "context", "'int'"):
         Gpu.FunctionAllocator(5, wrong)
+    for make in Gpu.StatisticsAllocator, Gpu.OomAllocator, Gpu.MemoryPool.new_for_allocator:
+        with raises(TypeError, "must be of type Allocator", "Gpu.FunctionAllocator(context, f"):
+            make(wrong)
+        assert make(Gpu.FunctionAllocator(fixture.context, wrong))
 
 
 def test_context(fixture):

@@ -320,6 +320,9 @@ def _is_of_type(type_info, value):
                                        or issubclass(kind, GObject.GFlags) and value == 0)
 
 
+_HINT = "; Gpu.FunctionAllocator(context, function) is an allocator of a function of the size"
+
+
 def _explain_type(info, error, values):
     """Returns an exception that names the argument of a wrong type, and its value. PyGObject
     reports the position of None only, and not all arguments by name."""
@@ -338,7 +341,8 @@ def _explain_type(info, error, values):
             what = "None" if expected is None else f"{expected}, not None"
             return TypeError(f"{name} must {'not be' if expected is None else 'be'} {what}")
         if not _is_of_type(type_info, values[name]):
-            return TypeError(f"{name} must be {expected}, not {describe(values[name])}")
+            hint = _HINT if expected == "of type Allocator" and callable(values[name]) else ""
+            return TypeError(f"{name} must be {expected}, not {describe(values[name])}{hint}")
     return error
 
 
