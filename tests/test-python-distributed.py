@@ -172,6 +172,34 @@ def test_sizes(fixture):
         equal([dask.sizeof.sizeof(value) for value in values], [4000, 400, 40, 4000, 0])
 
 
+def test_tokens(fixture):
+    """Equal contents have equal tokens, and different contents, shapes and types have others."""
+    with on_device(fixture):
+        stream = Gpu.Stream(gd.context())
+        record = np.dtype({"names": ["a", "b"], "formats": ["f4", ("i2", 3)], "offsets": [0, 8],
+                           "itemsize": 16})
+        numbers = np.arange(24, dtype="u4").reshape(4, 6)
+        first = Gpu.Array.from_numpy(gd.context(), numbers)
+        same = Gpu.Array.from_numpy(gd.context(), numbers.copy(order="F"))
+        values = [first, first[0], first.reshape(6, 4), first.view("i4"), first.memory, first[:0],
+                  Gpu.Array.empty(gd.context(), (0, 6), "bfloat16"),
+                  *(Gpu.Array.from_numpy(gd.context(), np.zeros(1, kind))
+                    for kind in (record, [("a", "V16")], "c16"))]
+        tokens = [dask.base.tokenize(value) for value in values]
+        equal(len(set(tokens)), len(values))
+        equal([dask.base.tokenize(value) for value in values], tokens)
+        equal(dask.base.tokenize(same), tokens[0])
+        equal(dask.base.tokenize(first.copy().memory), tokens[4])
+        equal(dask.base.tokenize(Gpu.Array.zeros(gd.context(), 1, record)), tokens[7])
+        first.memory.spill()
+        equal(dask.base.tokenize(first), tokens[0])
+        first.memory.unspill()
+        same.fill(5, stream=stream)             # may be pending
+        equal(dask.base.tokenize(same),
+              dask.base.tokenize(Gpu.Array.full(gd.context(), (4, 6), 5, "u4")))
+        assert dask.base.tokenize(same) != tokens[0]
+
+
 def test_frames_wait_for_their_array(fixture):
     """A frame has the bytes of the work before it, does not wait for other work of the context, and
     neither depends on later writes nor on the array."""

@@ -31,6 +31,8 @@ import dask
 import dask.sizeof
 import distributed
 import gi
+from dask.base import normalize_token
+from dask.hashing import hash_buffer_hex
 from dask.utils import parse_bytes
 from distributed.protocol import (cuda_deserialize, cuda_serialize, dask_deserialize,
                                   dask_serialize)
@@ -262,6 +264,29 @@ def _get_array_size(array):
 @dask.sizeof.sizeof.register(Gpu.Memory)
 def _get_memory_size(memory):
     return memory.size
+
+
+# --- keys of tasks -------------------------------------------------------------------------------
+
+# Equal contents have equal tokens, as with NumPy: a token without the contents would be wrong after
+# the next kernel.
+
+@normalize_token.register(Gpu.DType)
+def _normalize_dtype(dtype):
+    return "Gpu.DType", normalize_token(dtype.__reduce__()[1])
+
+
+@normalize_token.register(Gpu.Array)
+def _normalize_array(array):
+    """Waits for the work that writes the array, and copies the elements to the host. Hashes bytes,
+    because NumPy lacks some types."""
+    return ("Gpu.Array", normalize_token(array.get_dtype()), array.shape,
+            hash_buffer_hex(bytes(array)))
+
+
+@normalize_token.register(Gpu.Buffer)
+def _normalize_buffer(buffer):
+    return "Gpu.Buffer", hash_buffer_hex(buffer.read())
 
 
 # --- workers -------------------------------------------------------------------------------------
