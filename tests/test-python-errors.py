@@ -10,6 +10,7 @@ import pickle
 import re
 import sys
 import threading
+import warnings
 import weakref
 
 from gi.module import get_introspection_module
@@ -212,6 +213,20 @@ def plain_subclasses():
 
     error = Own("text", "domain", 1)
     equal((type(error), error.message, error.domain, error.code), (Own, "text", "domain", 1))
+
+
+def plain_final_classes():
+    """A class that derives from a final class raises an error before PyGObject warns. Gpu.Memory
+    and Gpu.Allocator are not final."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for base in (Gpu.Buffer, Gpu.Array, Gpu.Context, Gpu.MemoryPool, Gpu.ImmediateAllocator,
+                     Gpu.InputStream):
+            name = f"Gpu.{base.__name__}"
+            check_message(lambda: type("Mine", (base,), {}), TypeError,
+                          f"class Mine cannot derive from {name}, which is final")
+        for base in Gpu.Memory, Gpu.FunctionAllocator:
+            assert issubclass(type(f"Own{base.__name__}", (base,), {}), base)
 
 
 def plain_messages_name_methods():

@@ -308,8 +308,9 @@ def test_subclasses(fixture):
     """The finalizer of an instance of a subclass is called for each instance. The C module keeps no
     references to classes."""
     finalized = []
-    body = {"__del__": lambda self: finalized.append(1)}
-    # Call __new__ only: __init__ would try to register a GObject subclass, but GpuBuffer is final.
+    # Only the overrides may derive from a final class. Call __new__ only: __init__ would try to
+    # register a GObject subclass.
+    body = {"__module__": "gi.overrides.test", "__del__": lambda self: finalized.append(1)}
     mine = type.__new__(type(Gpu.Buffer), "Mine", (Gpu.Buffer,), body)
 
     for pool in pools(fixture):

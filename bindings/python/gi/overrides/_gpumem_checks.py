@@ -576,6 +576,19 @@ def _replace_methods(owner):
             setattr(owner, name, method)
 
 
+def _refuse_subclasses(owner):
+    """PyGObject would print a warning and raise an error about a type of GObject."""
+    if not GObject.type_test_flags(owner.__gtype__, GObject.TypeFlags.FINAL):
+        return
+
+    def init_subclass(cls, **kwargs):
+        if not cls.__module__.startswith("gi.overrides."):
+            raise TypeError(f"class {cls.__name__} cannot derive from Gpu.{owner.__name__}, which "
+                            f"is final; keep a Gpu.{owner.__name__} in an attribute")
+        super(owner, cls).__init_subclass__(**kwargs)
+    owner.__init_subclass__ = classmethod(init_subclass)
+
+
 # --- modules -------------------------------------------------------------------------------------
 
 
@@ -595,6 +608,8 @@ class _StrictModule(type(Gpu)):
             _replace_functions(value)
             _replace_fields(value)
             _replace_methods(value)
+            if hasattr(value, "__gtype__"):
+                _refuse_subclasses(value)
         self._share(name, value)
         return value
 
