@@ -5,6 +5,7 @@ or that library documents, or raise an error that names the alternative."""
 import copy
 import inspect
 import itertools
+import operator
 import pickle
 import platform
 import random
@@ -302,6 +303,30 @@ def test_comparison(fixture):
     with raises(TypeError, "unhashable"):
         hash(first)
     same(first < second, [True, True])
+
+
+class Reflected:
+    """The operand of an operator that knows arrays of devices."""
+
+    def __radd__(self, other):
+        return "sum"
+
+
+def test_operators(fixture):
+    """Operators say that there is no arithmetic, unless the other operand has the operation."""
+    need_numpy()
+    array = Gpu.Array.zeros(fixture.context, 2, "float32")
+    for other in array, np.ones(2, "float32"), np.float32(2), 3, 1.5, 2j, None:
+        for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"),
+                           ("floordiv", "//"), ("mod", "%"), ("pow", "**"), ("matmul", "@")):
+            for one, two in (array, other), (other, array):
+                with raises(TypeError, "no arithmetic", f" {sign}:", "to_numpy()"):
+                    getattr(operator, name)(one, two)
+    with raises(TypeError, "no arithmetic"):
+        array += 1
+    with raises(TypeError, "no arithmetic"):
+        [1, 2] + array
+    equal(array + Reflected(), "sum")
 
 
 def test_ravel(fixture):

@@ -2,6 +2,7 @@
 """Conversions of a Gpu.Array: to another dtype, on the device, and to objects of Python and NumPy,
 which read the elements and wait."""
 
+import numbers
 from typing import Any
 
 from ..module import get_introspection_module
@@ -299,3 +300,31 @@ class ArrayConversions:
         """Pickles a copy of the elements, with their shape, dtype and order, and waits for it:
         pickle.loads() returns a NumPy array, which Gpu.Array.from_numpy() copies to a device."""
         return self.to_numpy().__reduce_ex__(protocol)
+
+
+# --- operators -----------------------------------------------------------------------------------
+
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
+              "pow": "**", "matmul": "@"}
+
+
+def _refusing(name, is_reflected):
+    """Returns the method of an operator, for a message that is clearer than that of Python, or of
+    NumPy, which tries to concatenate. Python asks the right operand first if its class may know
+    arrays of devices, as those of CuPy."""
+    def method(self, other, *modulus):
+        if not is_reflected and hasattr(other, f"__r{name}__") \
+                and not isinstance(other, (Gpu.Array, numbers.Number)) \
+                and type(other).__module__ != "numpy":
+            return NotImplemented
+        raise TypeError(f"Gpu.Array has no arithmetic, such as the operator {_OPERATORS[name]}: "
+                        "convert it with to_numpy(), or launch a kernel")
+    method.__name__ = f"__{'r' * is_reflected}{name}__"
+    method.__qualname__ = f"Array.{method.__name__}"
+    return method
+
+
+# Not in the class, so that type checkers report these operators
+for _name in _OPERATORS:
+    for _method in _refusing(_name, False), _refusing(_name, True):
+        setattr(ArrayConversions, _method.__name__, _method)
