@@ -194,6 +194,71 @@ def test_program(fixture):
     assert Nothing().get_context() is None
 
 
+class Plain(GObject.Object, Gpu.Allocator):
+    def __init__(self, context):
+        super().__init__()
+        self.context = context
+
+    def do_get_context(self):
+        return self.context
+
+    def do_alloc(self, size, stream):
+        return Gpu.Buffer(self.context, size)
+
+
+class Keeping(Plain):
+    def __init__(self, context):
+        super().__init__(context)
+        self.kept, self.trimmed = [], []
+
+    def do_free(self, memory):
+        self.kept.append(memory)
+
+    def do_trim(self, held_bytes):
+        self.trimmed.append(held_bytes)
+
+    def do_get_memory_info(self):
+        return True, 1, 2
+
+
+class Padded(Plain):
+    def do_alloc(self, size, stream):
+        return Gpu.Buffer(self.context, size + 1000)
+
+
+class Doubled(Padded, Gpu.Allocator):           # names the interface again
+    def do_alloc(self, size, stream):
+        return super().do_alloc(2 * size, stream)
+
+
+class Inheriting(Doubled):
+    pass
+
+
+class PaddedFunction(Gpu.FunctionAllocator):
+    def do_alloc(self, size, stream):
+        return super().do_alloc(size + 1000, stream)
+
+
+def test_subclasses(fixture):
+    """The methods of a subclass do not change its base class nor other subclasses."""
+    context = fixture.context
+    sizes = {Plain: 64, Keeping: 64, Padded: 1064, Doubled: 1128, Inheriting: 1128}
+    for kind, size in sizes.items():
+        allocator = kind(context)
+        memory = allocator(64)
+        equal((memory.size, allocator.get_context()), (size, context), kind)
+        allocator.trim(5)
+        allocator.free(memory)
+        equal(memory.released, kind is not Keeping, kind)
+        if kind is Keeping:
+            equal((allocator.kept, allocator.trimmed), ([memory], [5]))
+        equal(allocator.get_memory_info() == (1, 2), kind is Keeping, kind)
+    for kind, size in (Gpu.FunctionAllocator, 64), (PaddedFunction, 1064):
+        equal(kind(context, fixture.buffer)(64).size, size, kind)
+    equal(Gpu.Array(context, 64, "uint8", allocator=fixture.buffer).memory.size, 64)
+
+
 def test_functions(fixture):
     """Arrays accept a function of the size as their allocator."""
     need_numpy()

@@ -53,6 +53,14 @@ _METHODS = {"do_alloc": _failing, "do_get_memory_info": _failing,
             "do_trim": lambda function, name: guarded(function)}
 
 
+def _implement(cls):
+    """Lets the class have a table of virtual functions of its own, a copy of that of its parent.
+    Otherwise PyGObject changes the table that the class shares with its parent."""
+    kind = Gpu.Allocator.__gtype__
+    if all(getattr(base, "__gtype__", None) != kind for base in cls.__bases__):
+        cls.__bases__ += (Gpu.Allocator,)
+
+
 class AllocatorMethods:
     """A source of memory: allocator(size) returns memory, or None for a size of 0.
 
@@ -65,8 +73,11 @@ class AllocatorMethods:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        for name in _METHODS.keys() & vars(cls).keys():
+        names = _METHODS.keys() & vars(cls).keys()
+        for name in names:
             setattr(cls, name, _METHODS[name](vars(cls)[name], name))
+        if names:
+            _implement(cls)
 
     def alloc(self, size, stream=None):
         """Returns memory of at least size bytes for use on the stream, or None for a size of 0.
