@@ -9,7 +9,7 @@ import threading
 import weakref
 
 from python_util import equal, main, raises, run_without_fast, spin
-from gi.repository import GObject, Gpu
+from gi.repository import GLib, GObject, Gpu
 
 KINDS = (KeyboardInterrupt, SystemExit, ZeroDivisionError)
 POOLS = (Gpu.MemoryPoolKind.AUTOMATIC, Gpu.MemoryPoolKind.BINS, Gpu.MemoryPoolKind.SEGMENTS)
@@ -167,6 +167,60 @@ def test_methods(fixture):
     allocator.exception = ZeroDivisionError("it")
     with raises(Gpu.Error.FAILED, "do_get_memory_info: ZeroDivisionError: it"):
         allocator.get_memory_info()
+
+
+class Answering(GObject.Object, Gpu.Allocator):
+    """An allocator whose method returns a value."""
+
+    def __init__(self, context):
+        super().__init__()
+        self.context, self.value = context, None
+
+    def do_get_context(self):
+        return self.context
+
+    def do_alloc(self, size, stream):
+        return Gpu.Buffer(self.context, size)
+
+    def do_get_memory_info(self):
+        return self.value
+
+
+class Halved(Answering):
+    def do_get_memory_info(self):
+        return [number // 2 for number in super().do_get_memory_info()]
+
+
+def test_memory_info(fixture):
+    """do_get_memory_info() returns a pair, as get_memory_info() does, or the triple of PyGObject.
+    Other values are errors that quote the value."""
+    allocator = Answering(fixture.context)
+    most = GLib.MAXUINT64
+    for value, pair in (((5, 7), (5, 7)), ([0, most], (0, most)), ((True, 1, 2), (1, 2))):
+        allocator.value = value
+        equal(allocator.get_memory_info(), pair)
+        equal(Gpu.LimitAllocator(allocator, 6).get_memory_info(), tuple(min(n, 6) for n in pair))
+    halved = Halved(fixture.context)
+    halved.value = 10, 20
+    equal(halved.get_memory_info(), (5, 10))
+    for value, kind, text in (
+            ((), TypeError, "()"), ((1,), TypeError, "(1,)"), ((1, 2, 3), TypeError, "(1, 2, 3)"),
+            ((False, 1, 2), TypeError, "(False, 1, 2)"), ((1, 2, 3, 4), TypeError, "(1, 2, 3, 4)"),
+            (None, TypeError, "None"), (5, TypeError, "5"), ("ab", TypeError, "'ab'"),
+            ((5.5, 6), TypeError, "free bytes must be a whole number, not 5.5"),
+            ((True, 6), TypeError, "free bytes must be a whole number, not True"),
+            ((True, 1, "b"), TypeError, "total bytes must be a whole number, not 'b'"),
+            ((1 << 70, 5), OverflowError, f"0 to {most}, not {1 << 70}"),
+            ((5, -1), OverflowError, f"0 to {most}, not -1")):
+        allocator.value = value
+        for one in allocator, Gpu.StatisticsAllocator(allocator):
+            with raises(Gpu.Error.FAILED, f"do_get_memory_info: {kind.__name__}: ", text):
+                one.get_memory_info()
+            try:
+                one.get_memory_info()
+            except Gpu.Error as error:
+                equal(type(error.__cause__), kind)
+                error.__traceback__ = error.__cause__.__traceback__ = None
 
 
 def test_external(fixture):

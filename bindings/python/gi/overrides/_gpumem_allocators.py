@@ -12,7 +12,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_callbacks import guarded, keep, keep_cause
-from ._gpumem_checks import to_index, to_property, to_text
+from ._gpumem_checks import describe, to_index, to_property, to_size, to_text
 from ._gpumem_errors import Error, OutOfHostMemoryError
 from ._gpumem_names import is_of_overrides
 from ._gpumem_protocols import to_address
@@ -46,11 +46,42 @@ def _failing(function, name):
     return failing
 
 
-# The methods of an allocator that the library calls
-_METHODS = {"do_alloc": _failing, "do_get_memory_info": _failing,
-            "do_free": lambda function, name: guarded(function),
-            "do_get_context": lambda function, name: guarded(function),
-            "do_trim": lambda function, name: guarded(function)}
+def _check_memory_info(result):
+    """Returns the result of C and its out arguments: PyGObject converts the items of a tuple
+    without checking their number and their range."""
+    values = result
+    if isinstance(result, (tuple, list)) and len(result) == 3 and result[0] is True:
+        values = result[1:]
+    if not isinstance(values, (tuple, list)) or len(values) != 2:
+        raise TypeError("it must return a pair, the free and the total bytes, not "
+                        f"{describe(result)}")
+    return (True, *(to_size(value, f"the number of {name} bytes", GLib.MAXUINT64)
+                    for value, name in zip(values, ("free", "total"))))
+
+
+# The methods of an allocator that the library calls: the guard, and the check of the result
+_METHODS = {"do_alloc": (_failing, lambda memory, size, stream: memory),
+            "do_get_memory_info": (_failing, _check_memory_info),
+            "do_free": (lambda function, name: guarded(function), lambda result, memory: None),
+            "do_get_context": (lambda function, name: guarded(function), lambda context: context),
+            "do_trim": (lambda function, name: guarded(function), lambda result, held_bytes: None)}
+
+
+class _Method:
+    """A method of an allocator that the library calls. PyGObject calls this object. In Python code,
+    such as super().do_alloc(), the attribute is the function of the program."""
+
+    def __init__(self, function, name):
+        guard, check = _METHODS[name]
+        self._function = function
+        self._call = guard(lambda *args: check(function(*args), *args[1:]), name)
+
+    def __get__(self, instance, owner=None):
+        function = self._function
+        return function.__get__(instance, owner) if hasattr(function, "__get__") else function
+
+    def __call__(self, *args):
+        return self._call(*args)
 
 
 def _implement(cls):
@@ -69,13 +100,14 @@ class AllocatorMethods:
     allocates raises Gpu.Error with that exception as its __cause__, or Gpu.OutOfHostMemoryError for
     a MemoryError, which pools and adaptors handle as they handle any lack of memory.
     KeyboardInterrupt and SystemExit reach the caller unchanged, and so does an exception of
-    do_get_context(), do_trim() or do_free(), which cannot fail otherwise."""
+    do_get_context(), do_trim() or do_free(), which cannot fail otherwise. do_get_memory_info()
+    returns a pair, the free and the total bytes; the default is the memory of the context."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        names = _METHODS.keys() & vars(cls).keys()
+        names = {name for name in _METHODS.keys() & vars(cls).keys() if callable(vars(cls)[name])}
         for name in names:
-            setattr(cls, name, _METHODS[name](vars(cls)[name], name))
+            setattr(cls, name, _Method(vars(cls)[name], name))
         if names:
             _implement(cls)
 

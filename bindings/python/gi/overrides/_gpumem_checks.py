@@ -56,11 +56,11 @@ def to_index(value, name):
     raise TypeError(f"{name} must be a whole number, not {describe(value)}")
 
 
-def to_size(value, name):
+def to_size(value, name, maximum=_MAX_SIZE):
     """Converts to an int in the range of a size of C."""
     number = to_index(value, name)
-    if not 0 <= number <= _MAX_SIZE:
-        raise OverflowError(f"{name} must be 0 to {_MAX_SIZE}, not {number}")
+    if not 0 <= number <= maximum:
+        raise OverflowError(f"{name} must be 0 to {maximum}, not {number}")
     return number
 
 
