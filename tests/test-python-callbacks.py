@@ -180,9 +180,15 @@ class Answering(GObject.Object, Gpu.Allocator):
         return self.context
 
     def do_alloc(self, size, stream):
-        return Gpu.Buffer(self.context, size)
+        return self.value
 
     def do_get_memory_info(self):
+        return self.value
+
+    def do_free(self, memory):
+        return self.value
+
+    def do_trim(self, held_bytes):
         return self.value
 
 
@@ -221,6 +227,38 @@ def test_memory_info(fixture):
             except Gpu.Error as error:
                 equal(type(error.__cause__), kind)
                 error.__traceback__ = error.__cause__.__traceback__ = None
+
+
+def test_wrong_results(fixture):
+    """Methods that return an object of another type: the call raises an error that quotes it. The
+    result of methods that return nothing is ignored."""
+    allocator = Answering(fixture.context)
+    buffer = fixture.buffer(100)
+    for value in 5, "x", (), (1,), (buffer,), [buffer], fixture.context, Gpu.Buffer, 1 << 70:
+        allocator.value = value
+        text = "Gpu.Context" if value is fixture.context else repr(value)[:10]
+        pool = Gpu.MemoryPool.new_for_allocator(allocator)
+        for one in allocator, Gpu.LimitAllocator(allocator, 1 << 40), pool:
+            with raises(Gpu.Error.FAILED, "do_alloc: TypeError: it returned " + text,
+                        "not Gpu.Memory of"):
+                one(64)
+        try:
+            allocator(64)
+        except Gpu.Error as error:
+            equal(type(error.__cause__), TypeError)
+            error.__traceback__ = error.__cause__.__traceback__ = None
+        allocator.free(buffer)
+        allocator.trim()
+    allocator.value = buffer
+    assert allocator(64) is buffer
+    for value in 5, "x", (), (fixture.context,), buffer:
+        allocator.context = value
+        for call in (allocator.get_context, lambda: Gpu.MemoryPool.new_for_allocator(allocator),
+                     lambda: Gpu.Array(fixture.context, 5, allocator=allocator)):
+            with raises(TypeError, "do_get_context() must return a Gpu.Context, not"):
+                call()
+    allocator.context = None
+    equal(allocator.get_context(), None)
 
 
 def test_external(fixture):

@@ -59,11 +59,24 @@ def _check_memory_info(result):
                     for value, name in zip(values, ("free", "total"))))
 
 
+def _check_memory(result, size, stream):
+    """PyGObject would print an error for a wrong type, and take the first item of a tuple."""
+    if result is None or isinstance(result, Gpu.Memory):
+        return result                           # C code checks the memory
+    raise TypeError(f"it returned {describe(result)}, not Gpu.Memory of {size} bytes")
+
+
+def _check_context(result):
+    if result is None or isinstance(result, Gpu.Context):
+        return result
+    raise TypeError(f"do_get_context() must return a Gpu.Context, not {describe(result)}")
+
+
 # The methods of an allocator that the library calls: the guard, and the check of the result
-_METHODS = {"do_alloc": (_failing, lambda memory, size, stream: memory),
+_METHODS = {"do_alloc": (_failing, _check_memory),
             "do_get_memory_info": (_failing, _check_memory_info),
             "do_free": (lambda function, name: guarded(function), lambda result, memory: None),
-            "do_get_context": (lambda function, name: guarded(function), lambda context: context),
+            "do_get_context": (lambda function, name: guarded(function), _check_context),
             "do_trim": (lambda function, name: guarded(function), lambda result, held_bytes: None)}
 
 
