@@ -261,6 +261,42 @@ def test_wrong_results(fixture):
     equal(allocator.get_context(), None)
 
 
+class Textless(Exception):
+    def __str__(self):
+        raise KeyError("no text")
+
+
+def test_texts(fixture):
+    """Texts of exceptions that a GError cannot have are escaped."""
+    def fail(*args):
+        raise error
+
+    allocator = Failing(fixture.context)
+    allocator.failing = "alloc"
+    external = Gpu.ExternalAllocator(fixture.context, fail, lambda handle, size: None)
+    for text, escaped in ("file \udcff", "file \\udcff"), ("a\0b", "a\\x00b"), ("\u00e4", "\u00e4"):
+        cause = ValueError("it")
+        for kind in RuntimeError, Gpu.OutOfDeviceMemoryError:
+            error = allocator.exception = kind(text)
+            error.__cause__ = cause
+            code = (Gpu.Error.OUT_OF_DEVICE_MEMORY if isinstance(error, Gpu.Error)
+                    else Gpu.Error.FAILED)
+            for one in allocator, external, Gpu.FunctionAllocator(fixture.context, fail):
+                try:
+                    one(64)
+                except Gpu.Error as raised:
+                    assert escaped in raised.message, raised
+                    equal(raised.code, code)
+                    equal(raised.__cause__, cause if code != Gpu.Error.FAILED else error)
+                    error.__traceback__ = raised.__traceback__ = None
+                else:
+                    raise AssertionError("no error")
+    allocator.exception = Textless()
+    with raises(Gpu.Error.FAILED, "do_alloc: Textless: its text failed: KeyError"):
+        allocator(64)
+    allocator.exception.__traceback__ = None
+
+
 def test_external(fixture):
     """Functions of a Gpu.ExternalAllocator."""
     def fail(size, stream):

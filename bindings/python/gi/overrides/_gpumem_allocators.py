@@ -20,10 +20,19 @@ from ._gpumem_protocols import to_address
 Gpu = get_introspection_module("Gpu")
 
 
+def _escape(text):
+    """Escapes surrogates and null characters, which the message of a GError cannot have."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
 def _to_error(name, exception):
     """Returns the GError of an allocator for an exception. The call that allocates raises an
     interrupt unchanged, and its error has any other exception as its __cause__."""
-    text = f"{name}: {type(exception).__name__}: {exception}"
+    try:
+        text = str(exception)
+    except Exception as error:
+        text = f"its text failed: {type(error).__name__}"
+    text = _escape(f"{name}: {type(exception).__name__}: {text}")
     error = (OutOfHostMemoryError if isinstance(exception, MemoryError) else Error)(text)
     if isinstance(exception, Exception):
         keep_cause(error.message, exception)
@@ -39,8 +48,10 @@ def _failing(function, name):
         try:
             return function(*args)
         except GLib.Error as error:
-            keep_cause(error.message, error.__cause__)
-            raise
+            text = _escape(error.message)
+            raised = error if text == error.message else GLib.Error(text, error.domain, error.code)
+            keep_cause(text, error.__cause__)
+            raise raised from error.__cause__
         except BaseException as exception:
             raise _to_error(getattr(args[0], "_name", name), exception) from exception
     return failing
