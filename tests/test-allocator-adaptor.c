@@ -971,6 +971,37 @@ adaptor_deferred_free (TestFixture *fixture)
   assert_pending (lazy, 0, 0);
 }
 
+/* An adaptor does not free memory that it did not allocate, nor the memory of its upstream. */
+static void
+adaptor_free_foreign (TestFixture *fixture)
+{
+  g_autoptr (GpuAllocator) upstream = test_deferred (fixture);
+  GpuAllocator *adaptors[] = {
+    GPU_ALLOCATOR (gpu_deferred_free_allocator_new (upstream)),
+    GPU_ALLOCATOR (gpu_limit_allocator_new (upstream, 1000)),
+    GPU_ALLOCATOR (gpu_statistics_allocator_new (upstream)),
+    GPU_ALLOCATOR (gpu_oom_allocator_new (upstream))
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (adaptors); i++)
+    {
+      g_autoptr (GpuMemory) own = test_alloc (adaptors[i], 100);
+      g_autoptr (GpuMemory) foreign = test_alloc (upstream, 100);
+      g_autoptr (GpuMemory) other = test_alloc (adaptors[(i + 1) % G_N_ELEMENTS (adaptors)], 100);
+
+      gpu_allocator_free (adaptors[i], foreign);
+      gpu_allocator_free (adaptors[i], other);
+      g_assert_false (gpu_memory_is_released (foreign));
+      g_assert_false (gpu_memory_is_released (other));
+      gpu_allocator_free (adaptors[i], own);
+      g_assert_true (gpu_memory_is_released (own));
+      gpu_allocator_free (adaptors[i], own);
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (adaptors); i++)
+    g_object_unref (adaptors[i]);
+}
+
 /* If upstream is out of memory, the adaptor frees the pending memory and repeats the request. */
 static void
 adaptor_deferred_free_room (TestFixture *fixture)
@@ -1108,6 +1139,7 @@ main (int argc, char **argv)
   test_add ("failure-other", adaptor_failure_other);
   test_add ("failure-nested", adaptor_failure_nested);
   test_add ("deferred-free", adaptor_deferred_free);
+  test_add ("free-foreign", adaptor_free_foreign);
   test_add ("deferred-free-room", adaptor_deferred_free_room);
   test_add ("threads", adaptor_threads);
 

@@ -34,8 +34,7 @@
  * left. A #GpuMemory is a user until gpu_memory_release() or its last unref. Slices and mappings
  * are also users; submitted work is not a user. An adaptor and its memory hold no references to
  * each other, so the adaptor may be finalized before the memory. gpu_allocator_free() does nothing
- * for memory that is freed already. It also does nothing for memory that the adaptor did not
- * allocate, unless the adaptor is a #GpuDeferredFreeAllocator.
+ * for memory that is freed already, or that the adaptor did not allocate.
  *
  * The sizes that adaptors report are the requested sizes: the upstream allocator may round them up.
  * Several threads may use an adaptor at the same time.

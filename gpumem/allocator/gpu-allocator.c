@@ -247,6 +247,9 @@ gpu_allocator_alloc (GpuAllocator  *allocator,
  * earlier has completed. The call is optional, because the last unref also frees the memory. Does
  * not block, unless the implementation of @allocator blocks.
  *
+ * @memory must be memory of @allocator: a #GpuBasicAllocator does not track its memory, and
+ * releases any memory. A #GpuAllocatorAdaptor does nothing for memory of another allocator.
+ *
  * Since: 0.1
  */
 void

@@ -41,9 +41,8 @@
  * The adaptor does not reuse pending memory, unlike a #GpuMemoryPool. Adaptors upstream of this
  * adaptor count memory until it is freed. Adaptors that wrap this adaptor count memory until the
  * program no longer uses it. The adaptor frees memory of a #GpuStreamAllocator immediately, because
- * freeing that memory never blocks. gpu_allocator_free() releases the memory in any case, even if
- * another allocator allocated it. This adaptor never calls the `free` function of the upstream
- * allocator.
+ * freeing that memory never blocks. gpu_allocator_free() releases memory of this adaptor. This
+ * adaptor never calls the `free` function of the upstream allocator.
  *
  * Since: 0.1
  */
@@ -208,10 +207,12 @@ static const GpuAdaptorOps deferred_free_ops =
 /* Does not end the lease: the hook of the lease adds the memory to the pending memory when the
  * memory is released. */
 static void
-deferred_free_free (GpuAllocator *allocator G_GNUC_UNUSED,
+deferred_free_free (GpuAllocator *allocator,
                     GpuMemory    *memory)
 {
-  gpu_memory_release (memory);
+  if (memory->storage != NULL
+      && _gpu_storage_has_hook (memory->storage, _gpu_adaptor_get_core (allocator)))
+    gpu_memory_release (memory);
 }
 
 static void

@@ -260,6 +260,9 @@ gboolean    _gpu_storage_check_captured (GpuStorage        *root,
 /* Must be called while @storage has users. Newer hooks are called before older hooks. */
 void        _gpu_storage_add_hook       (GpuStorage        *storage,
                                          GpuStorageHook    *hook);
+/* Returns TRUE if @storage has a hook of @owner. */
+gboolean    _gpu_storage_has_hook       (GpuStorage        *storage,
+                                         gconstpointer      owner);
 /* Removes and returns the newest hook of @owner, or the newest of all hooks if @owner is NULL.
  * Returns NULL if there is no such hook. */
 GpuStorageHook *

@@ -895,21 +895,44 @@ _gpu_storage_add_hook (GpuStorage     *storage,
   g_mutex_unlock (&storage->lock);
 }
 
+/* Returns the link to the newest hook of @owner, or of all owners if @owner is NULL. */
+static GpuStorageHook **
+find_hook_locked (GpuStorage    *storage,
+                  gconstpointer  owner)
+{
+  GpuStorageHook **link = &storage->hooks;
+
+  while (*link != NULL && owner != NULL && (*link)->owner != owner)
+    link = &(*link)->next;
+
+  return link;
+}
+
+gboolean
+_gpu_storage_has_hook (GpuStorage    *storage,
+                       gconstpointer  owner)
+{
+  gboolean found;
+
+  g_mutex_lock (&storage->lock);
+  found = *find_hook_locked (storage, owner) != NULL;
+  g_mutex_unlock (&storage->lock);
+
+  return found;
+}
+
 GpuStorageHook *
 _gpu_storage_take_hook (GpuStorage    *storage,
                         gconstpointer  owner)
 {
-  GpuStorageHook **link = &storage->hooks;
+  GpuStorageHook **link;
   GpuStorageHook *hook;
 
   if (g_atomic_pointer_get (&storage->hooks) == NULL)
     return NULL;
 
   g_mutex_lock (&storage->lock);
-
-  while (*link != NULL && owner != NULL && (*link)->owner != owner)
-    link = &(*link)->next;
-
+  link = find_hook_locked (storage, owner);
   hook = *link;
 
   if (hook != NULL)
