@@ -235,6 +235,15 @@ class Inheriting(Doubled):
     pass
 
 
+class Forwarding(Gpu.AllocatorAdaptor):
+    pass
+
+
+class PaddedAdaptor(Forwarding):
+    def do_alloc(self, size, stream):
+        return self.props.upstream.alloc(size + 1000, stream)
+
+
 class PaddedFunction(Gpu.FunctionAllocator):
     def do_alloc(self, size, stream):
         return super().do_alloc(size + 1000, stream)
@@ -257,6 +266,21 @@ def test_subclasses(fixture):
     for kind, size in (Gpu.FunctionAllocator, 64), (PaddedFunction, 1064):
         equal(kind(context, fixture.buffer)(64).size, size, kind)
     equal(Gpu.Array(context, 64, "uint8", allocator=fixture.buffer).memory.size, 64)
+
+
+def test_adaptor_subclasses(fixture):
+    """A class that derives from the base class of adaptors forwards what it does not override."""
+    for kind, size in (Forwarding, 64), (PaddedAdaptor, 1064):
+        with raises(Gpu.Error.INVALID_ARGUMENT if kind is Forwarding else Gpu.Error.FAILED):
+            kind()(64)
+        upstream = Gpu.StatisticsAllocator(Gpu.DeferredAllocator(fixture.context))
+        allocator = kind(upstream=upstream)
+        memory = allocator(64)
+        equal((memory.size, allocator.get_context()), (size, fixture.context), kind)
+        equal(upstream.counters["current-bytes"], size, kind)
+        equal(allocator.get_memory_info(), upstream.get_memory_info(), kind)
+        upstream.free(memory)
+        equal(upstream.counters["current-bytes"], 0, kind)
 
 
 def test_functions(fixture):

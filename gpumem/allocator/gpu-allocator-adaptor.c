@@ -28,7 +28,8 @@
  * ]|
  *
  * An adaptor forwards requests to another allocator, its upstream, and counts, limits, logs or
- * delays them. Adaptors are allocators, so they can be stacked.
+ * delays them. Adaptors are allocators, so they can be stacked. In other languages than C, a class
+ * that derives from #GpuAllocatorAdaptor forwards all requests that it does not override.
  *
  * An adaptor tracks memory until gpu_allocator_free() frees the memory or the memory has no users
  * left. A #GpuMemory is a user until gpu_memory_release() or its last unref. Slices and mappings
@@ -137,6 +138,20 @@ gpu_allocator_adaptor_set_property (GObject      *object,
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
 
+/* A class of another language that derives from this one has no operations of its own. */
+static void
+gpu_allocator_adaptor_constructed (GObject *object)
+{
+  static const GpuAdaptorOps ops = { .core_size = sizeof (GpuAdaptorCore),
+                                     .lease_size = sizeof (GpuLease) };
+  GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (object);
+
+  if (adaptor->core == NULL)
+    _gpu_adaptor_init (adaptor, &ops);
+
+  G_OBJECT_CLASS (gpu_allocator_adaptor_parent_class)->constructed (object);
+}
+
 static void
 gpu_allocator_adaptor_finalize (GObject *object)
 {
@@ -164,6 +179,7 @@ gpu_allocator_adaptor_class_init (GpuAllocatorAdaptorClass *klass)
 
   object_class->get_property = gpu_allocator_adaptor_get_property;
   object_class->set_property = gpu_allocator_adaptor_set_property;
+  object_class->constructed = gpu_allocator_adaptor_constructed;
   object_class->finalize = gpu_allocator_adaptor_finalize;
 
   /**
