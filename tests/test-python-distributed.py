@@ -40,6 +40,23 @@ square (__global uint *numbers)
 }
 """
 
+SPIN = """
+__kernel void
+spin (__global uint *number, uint count)
+{
+  uint x = number[0] + 1;
+
+  for (uint i = 0; i < count; i++)
+    {
+      x ^= x << 13;
+      x ^= x >> 17;
+      x ^= x << 5;
+    }
+
+  number[0] = x;
+}
+"""
+
 
 @contextlib.contextmanager
 def on_device(fixture):
@@ -221,6 +238,34 @@ def test_frames_wait_for_their_array(fixture):
         del array
         assert np.all(deserialize(header, frames).to_numpy() == 29)
         busy.synchronize()
+
+
+def test_frames_do_not_wait_for_later_tasks(fixture):
+    """The frame of a stored value does not wait for the work that other tasks submit to the same
+    stream afterwards."""
+    need(fixture, Gpu.Capabilities.SOURCE)
+    with on_device(fixture), data_with_target(1 << 40) as data:
+        context = gd.context()
+        stream, spin = context.default_stream, Gpu.Program(context, SPIN).spin
+        number, count, seconds = Gpu.Array.zeros(context, 1, "u4"), 1 << 20, 0
+        spin(stream, 1, None, number, np.uint32(1))
+        stream.synchronize()            # the program is compiled
+        while seconds < 0.5:
+            count, start = count * 2, time.perf_counter()
+            spin(stream, 1, None, number, np.uint32(count))
+            stream.synchronize()
+            seconds = time.perf_counter() - start
+        array = Gpu.Array.zeros(context, 1000, "u4")
+        spin(stream, 1, None, number, np.uint32(count // 8))
+        array.fill(5, stream)
+        data["array"] = array
+        spin(stream, 1, None, number, np.uint32(count))
+        later = stream.record()
+        families = (("dask",),)
+        messages = [serialize(array, family) for family in families]
+        equal(later.query(), Gpu.EventStatus.PENDING)
+        for message, family in zip(messages, families):
+            equal(deserialize(*message, family).tolist(), [5] * 1000)
 
 
 def test_cuda_frames(fixture):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import contextlib
 import contextvars
 import logging
 import threading
@@ -102,6 +103,15 @@ def _list_buffers(value):
     return buffers
 
 
+def _record_end(buffers):
+    """Records where the work of a task on its result ends. Otherwise, a message would also wait for
+    the work that later tasks submit to the default stream before the message is written."""
+    contexts = {id(buffer.context): buffer.context for buffer, _ in buffers.values()}
+    for context in contexts.values():
+        with contextlib.suppress(GLib.Error):   # of failed work, which the message reports
+            context.default_stream.record().query()
+
+
 def _try_spill(buffer):
     """Returns the bytes that were spilled: 0 if that is not possible."""
     try:
@@ -191,6 +201,7 @@ class Data(collections.abc.MutableMapping):
                 del self[key]
             buffers = _list_buffers(value)
             if buffers:
+                _record_end(buffers)
                 self._has_spilled |= any(buffer.spilled for buffer, _ in buffers.values())
                 self._insert(key, _map(_view_array, value))
                 self._make_place(0)
