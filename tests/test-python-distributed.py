@@ -261,11 +261,40 @@ def test_frames_do_not_wait_for_later_tasks(fixture):
         data["array"] = array
         spin(stream, 1, None, number, np.uint32(count))
         later = stream.record()
-        families = (("dask",),)
+        families = ("dask",), ("cuda", "dask")
         messages = [serialize(array, family) for family in families]
         equal(later.query(), Gpu.EventStatus.PENDING)
         for message, family in zip(messages, families):
             equal(deserialize(*message, family).tolist(), [5] * 1000)
+
+
+def test_wait_for_writes(fixture):
+    """Values that are sent need a wait for their last write, but not for each other's. The wait
+    leaves errors to the frames."""
+    need(fixture, Gpu.Capabilities.USER_EVENTS)
+    with on_device(fixture):
+        context = gd.context()
+        arrays = [Gpu.Array.zeros(context, (5, 10), "u4") for _ in range(3)]
+        gates = [Gpu.Event.new_user(context) for _ in range(2)]
+        for array, gate in zip(arrays, gates):
+            stream = Gpu.Stream(context)
+            stream.wait_event(gate)
+            array.fill(7, stream)
+
+        async def wait():
+            waits = [asyncio.create_task(gd._wait_for_writes(leaves)) for leaves in (
+                [arrays[0].T, arrays[0].memory], [arrays[1], arrays[2]], [arrays[2]], [])]
+            await asyncio.wait(waits[2:])
+            equal([wait.done() for wait in waits], [False, False, True, True])
+            gates[1].fail("the test fails this event")
+            await waits[1]
+            equal(waits[0].done(), False)
+            gates[0].complete()
+            await waits[0]
+        asyncio.run(asyncio.wait_for(wait(), HUNG))
+        equal(send(arrays[0])[0].tolist(), [[7] * 10] * 5)
+        with raises(Gpu.Error, "the test fails this event"):
+            gd._dump(arrays[1])
 
 
 def test_cuda_frames(fixture):
@@ -709,6 +738,37 @@ def kill_a_sender(client):
                           + np.arange(2 * size, 3 * size, dtype="u4"))
 
 
+def start_gated(seconds):
+    """In a worker: returns an array whose work waits for open_gate(), or for the given time."""
+    gate = gd.gate = Gpu.Event.new_user(gd.context())
+    gd.was_open = False
+    stream = gd.context().default_stream
+    array = Gpu.Array.zeros(gd.context(), 1000, "u4")
+    stream.wait_event(gate)
+    array.fill(5, stream)
+    threading.Timer(seconds, open_gate).start()
+    return array
+
+
+def open_gate():
+    """Returns whether the gate was open."""
+    was_open, gd.was_open = gd.was_open, True
+    if not was_open:
+        gd.gate.complete()
+    return was_open
+
+
+def answer_while_work_is_pending(client):
+    """A worker whose work is pending answers while its data are requested: it opens the gate."""
+    sender, receiver = client.run(os.getpid)
+    array = client.submit(start_gated, 20, workers=[sender], pure=False)
+    distributed.wait(array, timeout=60)
+    total = client.submit(summarize, array, workers=[receiver], pure=False)
+    time.sleep(0.5)                     # Usually, the data are requested then
+    equal(client.run(open_gate, workers=[sender]), {sender: False})
+    equal(total.result(HUNG), 5000)
+
+
 def list_shared():
     """Lists shared memory, without the files of other tests, which may run at the same time."""
     return {name for name in os.listdir("/dev/shm")
@@ -750,6 +810,8 @@ def test_workers_in_processes(fixture):
                 if fixture.device.backend != "cuda":
                     fill_the_disk(client)
                 send_more_than_the_limit(client, gathers=True)
+                if fixture.device.capabilities & Gpu.Capabilities.USER_EVENTS:
+                    answer_while_work_is_pending(client)
                 kill_a_sender(client)
         finally:
             del os.environ["DASK_GPUMEM__LIMIT"]

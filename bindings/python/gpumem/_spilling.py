@@ -26,15 +26,21 @@ def is_spilled(memory):
     return isinstance(memory, Gpu.Buffer) and memory.spilled
 
 
-def wrap_get_data(get_data):
+def wrap_get_data(worker, wait_for_writes):
     """Wraps Worker.get_data(), which sends values to the client or to a worker: the values are read
-    for a message, see Data. Clients of the same process get the objects themselves, and can use
-    them on the device only."""
-    async def send(comm, who=None, **kwargs):
+    for a message, see Data, once their work has completed. Meanwhile the worker answers others.
+    Clients and workers of the same process get the objects themselves; such clients can use them on
+    the device only."""
+    get_data = worker.handlers["get_data"]
+
+    async def send(comm, keys=None, who=None, **kwargs):
+        is_inproc = comm.peer_address.startswith("inproc")
+        if not is_inproc:
+            await wait_for_writes(worker.data.list_leaves(keys or ()))
         is_client = "://" not in str(who)
-        token = _is_sending.set(not is_client or not comm.peer_address.startswith("inproc"))
+        token = _is_sending.set(not is_client or not is_inproc)
         try:
-            return await get_data(comm, who=who, **kwargs)
+            return await get_data(comm, keys=keys, who=who, **kwargs)
         finally:
             _is_sending.reset(token)
     return send
@@ -223,6 +229,15 @@ class Data(collections.abc.MutableMapping):
             finally:
                 self._insert(key, value)
             return _map(_view, value)
+
+    def list_leaves(self, keys):
+        """Returns the arrays and buffers in the values of some keys, without those below. Moves
+        nothing."""
+        leaves = []
+        with move_lock:
+            for key in keys:
+                _map(leaves.append, self._device.get(key))
+        return leaves
 
     def _read_for_message(self, key):
         if key in self._device:

@@ -19,6 +19,7 @@ shared memory do not share it there. All functions may be called from any thread
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import math
 import os
@@ -38,7 +39,7 @@ from distributed.protocol import (cuda_deserialize, cuda_serialize, dask_deseria
                                   dask_serialize)
 
 gi.require_version("Gpu", "1.0")
-from gi.repository import Gpu  # noqa: E402  first: it loads the library
+from gi.repository import GLib, Gpu  # noqa: E402  first: it loads the library
 from gi.overrides._gpumem import submit, submit_and_wait  # noqa: E402
 
 from ._spilling import (Data, add_arrived, is_spilled, make_room_for_arrivals,  # noqa: E402
@@ -61,7 +62,7 @@ _process = None
 # --- the context of the process ------------------------------------------------------------------
 
 class _Process:
-    """The objects of a process: one context, its pool, and a stream for copies to and from frames.
+    """The objects of a process: one context, its pool, and streams for copies to and from frames.
     Other work on the default stream does not delay these copies."""
 
     def __init__(self, device, kind):
@@ -70,6 +71,25 @@ class _Process:
         self.context.allocator = self.pool
         self.stream = Gpu.Stream(self.context)
         self.host_allocator = Gpu.HostAllocator(self.context)
+        self._waiting_streams = []      # without work; waits of messages do not delay each other
+
+    @contextlib.contextmanager
+    def borrow_stream(self):
+        """Returns a stream that has no other user until the end of the with statement."""
+        try:
+            stream = self._waiting_streams.pop()
+        except IndexError:
+            stream = Gpu.Stream(self.context)
+        yield stream
+        self._waiting_streams.append(stream)    # not after an exception: it may have work
+
+    def follow_writes(self, stream, memories):
+        """Makes a stream read a byte of each memory, after the last write of the memory. Returns an
+        event behind these reads. Other reads of the memory may still be pending then."""
+        for memory in memories:
+            byte = self.host_allocator.alloc(1)
+            stream.read_array(Gpu.Array.for_memory(memory, 1, "uint8"), byte.get_bytes(), 0, None)
+        return stream.record()
 
 
 def _choose_device(worker, devices):
@@ -163,6 +183,10 @@ def _unpack(header, memory, offset=0):
     return array if array.shape == shape else array.broadcast_to(shape)
 
 
+def _get_stream(process, array):
+    return process.stream if array.context is process.context else array.context.default_stream
+
+
 def _dump(array):
     """Copies the elements to a frame of page-locked memory, also from spilled memory. Waits for the
     work that uses the memory of the array, and not for other work of the context. The frame keeps
@@ -172,7 +196,7 @@ def _dump(array):
         return header, []
     process = _get_process()
     frame = process.host_allocator.alloc(sent.nbytes)
-    stream = process.stream if sent.context is process.context else sent.context.default_stream
+    stream = _get_stream(process, sent)
     event = None
     with move_lock:                     # until the read is submitted; a spill waits for the read
         if is_spilled(sent.memory):
@@ -183,6 +207,21 @@ def _dump(array):
     if event is not None:
         event.wait()
     return header, [frame.view()]
+
+
+async def _wait_for_writes(leaves):
+    """Waits for the work that _dump() and _dump_cuda() would wait for, and that would block the
+    event loop of the worker there. They raise the error of this work."""
+    process = _get_process()
+    memories = {id(memory): memory for memory in map(_get_memory, leaves)
+                if memory is not None and memory.context is process.context}
+    if memories:
+        with contextlib.suppress(GLib.Error), process.borrow_stream() as stream:
+            with move_lock:             # until the reads are submitted
+                event = process.follow_writes(stream, [
+                    memory for memory in memories.values() if not is_spilled(memory)])
+            memories.clear()            # the message does not keep memory in use
+            await event
 
 
 def _load(header, frames):
@@ -211,20 +250,25 @@ def _alloc(process, size):
 
 def _dump_cuda(array):
     """Returns the memory of the array as a frame with the CUDA Array Interface. Waits for the work
-    that uses it: UCX reads frames without a stream. Other devices, and spilled memory, send frames
-    of the host."""
+    that writes it: UCX reads frames without a stream. Other devices, and spilled memory, send
+    frames of the host."""
     if array.context.device.backend != "cuda":
         raise NotImplementedError(f"{array.context.device.id} has no addresses of CUDA")
     header, sent = _pack(array)
     if sent.size == 0:
         return header, []
+    process = _get_process()
     with move_lock:                     # the frame then is a use of the memory
         if is_spilled(sent.memory):
             raise NotImplementedError("the memory is spilled")
         if not sent.flags.c_contiguous:
-            sent = sent.copy(order="C")
+            sent = sent.copy(order="C", stream=_get_stream(process, sent))
         frame = Gpu.Array.for_memory(sent.memory, sent.nbytes, "uint8", sent.offset)
-    frame.memory.wait()
+    if frame.context is process.context:
+        with process.borrow_stream() as stream:
+            process.follow_writes(stream, [frame.memory]).wait()
+    else:
+        frame.memory.wait()
     return header, [frame]
 
 
@@ -234,6 +278,10 @@ def _load_cuda(header, frames):
     if _check_size(header, array.nbytes if frames else 0) == 0:
         return _unpack(header, None)
     return _unpack(header, array.memory, array.offset)
+
+
+def _get_memory(leaf):
+    return leaf.memory if isinstance(leaf, Gpu.Array) else leaf
 
 
 def _to_buffer(array):
@@ -340,7 +388,7 @@ class Plugin(distributed.WorkerPlugin):
             target = int(fraction * (process.pool.limit or process.context.device.memory_size))
         if not isinstance(worker.data, Data):
             worker.memory_manager.data = worker.state.data = Data(worker.data)
-            worker.handlers["get_data"] = wrap_get_data(worker.handlers["get_data"])
+            worker.handlers["get_data"] = wrap_get_data(worker, _wait_for_writes)
         worker.data.open(process.pool, parse_bytes(target))
 
     def teardown(self, worker: Any) -> None:
