@@ -524,6 +524,24 @@ def test_spill_with_messages(fixture):
         equal((data["array"].memory.spilled, data["buffer"].read(4, 4)), (False, b"abcd"))
 
 
+def test_message_of_shared_memory(fixture):
+    """A read for a message does not spill memory that a task uses through another key."""
+    from gpumem import _spilling
+    with on_device(fixture), data_with_target(8 * KIB) as data:
+        whole = full(5)
+        data["whole"], data["part"] = whole, whole[:10]
+        del whole
+        for key in range(4):
+            data[key] = full(key)
+        assert {"whole", "part"} <= set(data.lower), list(data.lower)
+        whole = data["whole"]
+        token = _spilling._is_sending.set(True)
+        part = data["part"]
+        _spilling._is_sending.reset(token)
+        equal((whole.memory.spilled, send(part)[0].tolist()), (False, [5] * 10))
+        whole.fill(6)
+
+
 def test_read_spilled(fixture):
     """All ways to read a buffer or an array return the contents of spilled memory."""
     with on_device(fixture):

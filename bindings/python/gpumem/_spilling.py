@@ -7,6 +7,7 @@ import collections.abc
 import contextlib
 import contextvars
 import logging
+import math
 import threading
 import weakref
 
@@ -243,9 +244,8 @@ class Data(collections.abc.MutableMapping):
         if key in self._device:
             return self._device[key]
         value = self._read_lower(key)
-        for buffer, _ in _list_buffers(value).values():
-            if not buffer.spilled:      # read from disk to the device
-                _try_spill(buffer)
+        # It may be new, from the disk, or share memory with a value that was restored
+        _spill([value], math.inf)
         return value
 
     def __delitem__(self, key):
