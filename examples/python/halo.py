@@ -77,9 +77,11 @@ def parse(parser):
 
 
 def make_rows(first, last, width):
-    """Returns rows of the picture. No process has to hold all of it."""
-    y, x = np.ogrid[first:last, :width]
-    return ((x * 7 + y * 13) % 256 + (x // 64 + y // 64) % 2 * 256).astype(np.float32)
+    """Returns rows of the picture, which repeats tiles of 256 x 256 pixels. No process has to hold
+    all of it."""
+    y, x = np.ogrid[:256, :256]
+    tile = ((x * 7 + y * 13) % 256 + (x // 64 + y // 64) % 2 * 256).astype(np.float32)
+    return tile[:, np.arange(width) % 256][np.arange(first, last) % 256]
 
 
 def blur(array, spare, steps):
