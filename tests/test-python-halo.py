@@ -68,6 +68,14 @@ def test_processes(fixture):
           ["1", "2", "3"])
 
 
+def test_bands(fixture):
+    """Three workers of Dask with three bands each. The middle band of a worker has its neighbours
+    on the same worker. The last round has one step."""
+    program = prepare(fixture, "halo-dask.py")
+    equal(run(sys.executable, program, "--workers=3", "--bands=3", "--width=300", "--rows=9",
+              "--steps=10", "--depth=3", GPUMEM_DEVICE=fixture.device.id), ["1", "2", "3"])
+
+
 def plain_usage():
     """Each program refuses arguments that it cannot use, with its usage. The number of processes is
     that of mpiexec."""
@@ -82,7 +90,9 @@ def plain_usage():
         cases += [("halo-dask.py", "--limit", "--limit: expected one argument"),
                   ("halo-dask.py", "--limit=lots", "--limit: invalid size value: 'lots'"),
                   ("halo-dask.py", "--limit=-1", "--limit: must be 1 or more, not -1"),
-                  ("halo-dask.py", "--rows=3 --depth=1", "--rows: must be 4 or more")]
+                  ("halo-dask.py", "--rows=3 --depth=1", "--rows: must be 4 or more"),
+                  ("halo-dask.py", "--bands=0", "--bands: must be 1 or more, not 0"),
+                  ("halo-dask.py", "--rows=5 --bands=6", "--rows: must be 6 or more")]
         assert "--limit LIMIT" in run_help("halo-dask.py")
     for name, arguments, words in cases:
         done = start(sys.executable, find_example(name), *arguments.split())

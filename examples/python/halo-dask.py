@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """halo-dask: workers of Dask blur a picture that is larger than all devices.
 
-    ./halo-dask.py --width 16384 --rows 65536 --steps 256 --depth 32 --workers 4 --limit "2 GiB"
+    ./halo-dask.py --width 16384 --rows 65536 --steps 256 --depth 32 --workers 4 --bands 16 \\
+        --limit "2 GiB"
 
 Each worker is a process, and has a device and several bands. A device has at most --limit bytes:
-the bands that do not fit are spilled to the host, and to the disk. See halo.py."""
+the bands that do not fit are spilled to the host, and to the disk. A task uses six of them. See
+halo.py."""
 
 import gi
 import halo
@@ -22,8 +24,6 @@ except ImportError as error:
     print(f"halo-dask: {error}")
     raise SystemExit(77)
 
-BANDS = 4                                       # of each worker
-
 
 # --- tasks, which run in the workers -------------------------------------------------------------
 
@@ -32,13 +32,17 @@ def load(first, last, width):
 
 
 def get_edge(rows, first, last):
-    """Returns a copy of some rows, which travels alone to the neighbour."""
-    return rows[first:last].copy()
+    """Returns a view of some rows, which travels to a neighbour without the other rows."""
+    return rows[first:last]
 
 
-def blur(above, rows, below, steps):
-    """Blurs a band between the edges of its neighbours."""
-    parts = [part for part in (above, rows, below) if part is not None]
+def blur(above, rows, below, depth, steps):
+    """Blurs a band between the last rows above and the first rows below it."""
+    parts = [rows]
+    if above is not None:
+        parts.insert(0, above[-depth:])
+    if below is not None:
+        parts.append(below[:depth])
     whole = Gpu.Array.empty(rows.context, (sum(len(part) for part in parts), rows.shape[1]),
                             rows.dtype)
     stream = rows.context.default_stream
@@ -46,9 +50,14 @@ def blur(above, rows, below, steps):
     for part in parts:
         whole[first:first + len(part)].write(part, stream)
         first += len(part)
-    start = 0 if above is None else len(above)
+    start = 0 if above is None else depth
     result, _ = halo.blur(whole, Gpu.Array.empty_like(whole), steps)
-    return result[start:start + len(rows)].copy(stream=stream)
+    return result[start:start + len(rows)].copy(stream=stream)      # No wait, as everywhere here
+
+
+def synchronize():
+    """Waits for the device. Tasks do not: they return while their work is pending."""
+    gpumem.distributed.context().synchronize()
 
 
 def check(rows, number, count, sizes):
@@ -59,27 +68,33 @@ def check(rows, number, count, sizes):
 # --- the client ----------------------------------------------------------------------------------
 
 def blur_all(client, bands, places, sizes):
-    """Submits all steps, and waits. Dask keeps the bands of this round and the next."""
+    """Submits all steps, and waits. Dask keeps the bands of this round and the next. Tasks cost
+    time of the scheduler, so only edges between workers have their own."""
 
     def submit(number, function, *arguments):
         return client.submit(function, *arguments, workers=places[number],
                              allow_other_workers=True, pure=False)
 
-    depth, last = sizes.depth, len(bands) - 1
+    def get_neighbour(number, other, first, last):
+        if not 0 <= other < len(bands):
+            return None
+        if places[other] == places[number]:
+            return bands[other]
+        return submit(other, get_edge, bands[other], first, last)
+
     for steps in halo.rounds(sizes):
-        upper = [submit(number, get_edge, band, 0, depth) for number, band in enumerate(bands)]
-        lower = [submit(number, get_edge, band, -depth, None) for number, band in enumerate(bands)]
-        bands = [submit(number, blur, lower[number - 1] if number > 0 else None, band,
-                        upper[number + 1] if number < last else None, steps)
+        bands = [submit(number, blur, get_neighbour(number, number - 1, -sizes.depth, None), band,
+                        get_neighbour(number, number + 1, 0, sizes.depth), sizes.depth, steps)
                  for number, band in enumerate(bands)]
     wait(bands)
+    client.run(synchronize)
     return bands
 
 
 def run_on(client, workers, sizes):
     """Runs on a part of all workers. Returns the seconds."""
-    count = len(workers) * BANDS
-    places = [[workers[number // BANDS]] for number in range(count)]
+    count = len(workers) * sizes.bands
+    places = [[workers[number // sizes.bands]] for number in range(count)]
     bands = [client.submit(load, number * sizes.rows, (number + 1) * sizes.rows, sizes.width,
                            workers=place, pure=False) for number, place in enumerate(places)]
     wait(bands)
@@ -98,14 +113,15 @@ def size(text):
 
 def run():
     parser = halo.make_parser(__doc__)
+    parser.add_argument("--bands", type=halo.count, default=4, help="bands of each worker")
     parser.add_argument("--limit", type=size,
                         help="memory of each device, in bytes or with a unit, such as '2 GiB'; "
                              "default: all")
     sizes = halo.parse(parser)
-    if sizes.rows < BANDS:
-        parser.error(f"argument --rows: must be {BANDS} or more, one for each band of a worker, "
-                     f"not {sizes.rows}")
-    sizes.rows //= BANDS
+    if sizes.rows < sizes.bands:
+        parser.error(f"argument --rows: must be {sizes.bands} or more, one for each band of a "
+                     f"worker, not {sizes.rows}")
+    sizes.rows //= sizes.bands
     sizes.depth = min(sizes.depth, sizes.rows)
     with LocalCluster(n_workers=sizes.workers, threads_per_worker=1, dashboard_address=None) \
             as cluster, Client(cluster) as client:
@@ -113,7 +129,7 @@ def run():
         gpumem.distributed.register(client, sizes.limit)
         workers = list(client.scheduler_info()["workers"])
         run_on(client, workers, sizes)          # The first run compiles the kernel
-        table = halo.Table(sizes, "workers", BANDS)
+        table = halo.Table(sizes, "workers", sizes.bands)
         for part in halo.counts(len(workers)):
             table.add(part, run_on(client, workers[:part], sizes))
 
