@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 from unittest import mock
 
 from guide_util import Guide, clear, run_section
@@ -295,6 +296,30 @@ def test_wait_for_writes(fixture):
         equal(send(arrays[0])[0].tolist(), [[7] * 10] * 5)
         with raises(Gpu.Error, "the test fails this event"):
             gd._dump(arrays[1])
+
+
+def test_arrays_do_not_wait_for_their_frame(fixture):
+    """Deserialisation does not wait for the copy from the frame, which stays until then. Errors of
+    the copy reach the users of the array."""
+    need(fixture, Gpu.Capabilities.USER_EVENTS)
+    with on_device(fixture):
+        context = gd.context()
+        arrivals = gd._get_process().arrivals
+        header, frames = serialize(Gpu.Array.full(context, MIB, 5, "u4"))
+        frame = np.array(frames[0])
+        kept, gate = weakref.ref(frame), Gpu.Event.new_user(context)
+        arrivals.wait_event(gate)
+        array = deserialize(header, [frame.data])
+        del frame
+        assert kept() is not None
+        gate.complete()
+        equal(array.tolist(), [5] * MIB)
+        gate = Gpu.Event.new_user(context)
+        arrivals.wait_event(gate)
+        array = deserialize(header, frames)
+        gate.fail("the test fails this event")
+        with raises(Gpu.Error, "the test fails this event"):
+            array.to_numpy()
 
 
 def test_cuda_frames(fixture):

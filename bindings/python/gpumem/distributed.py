@@ -40,7 +40,7 @@ from distributed.protocol import (cuda_deserialize, cuda_serialize, dask_deseria
 
 gi.require_version("Gpu", "1.0")
 from gi.repository import GLib, Gpu  # noqa: E402  first: it loads the library
-from gi.overrides._gpumem import submit, submit_and_wait  # noqa: E402
+from gi.overrides._gpumem import submit  # noqa: E402
 
 from ._spilling import (Data, add_arrived, is_spilled, make_room_for_arrivals,  # noqa: E402
                         move_lock, wrap_get_data)
@@ -70,6 +70,7 @@ class _Process:
         self.pool = Gpu.MemoryPool(self.context, kind)
         self.context.allocator = self.pool
         self.stream = Gpu.Stream(self.context)
+        self.arrivals = Gpu.Stream(self.context)
         self.host_allocator = Gpu.HostAllocator(self.context)
         self._waiting_streams = []      # without work; waits of messages do not delay each other
 
@@ -225,7 +226,8 @@ async def _wait_for_writes(leaves):
 
 
 def _load(header, frames):
-    """Creates an array in the context of this process. Waits for the copy from the frame."""
+    """Creates an array in the context of this process. Does not wait for the copy from the frame,
+    which the stream keeps until then: all work on the array is ordered after the copy."""
     size = memoryview(frames[0]).nbytes if frames else 0
     if _check_size(header, size) == 0:
         return _unpack(header, None)
@@ -234,18 +236,18 @@ def _load(header, frames):
         memory = Gpu.Buffer(process.context, frames[0], Gpu.MemoryFlags.READ_ONLY)
     else:
         memory = _alloc(process, size)
-        submit_and_wait(process.stream, lambda: process.stream.write(memory, frames[0], copy=False))
+        process.arrivals.write(memory, frames[0], copy=False)
     return _unpack(header, memory)
 
 
 def _alloc(process, size):
     try:
-        return process.pool.alloc_buffer(size, process.stream)
+        return process.pool.alloc_buffer(size, process.arrivals)
     except Gpu.OutOfMemoryError:
         # A message may be larger than the memory of the device
         if not make_room_for_arrivals(size):
             raise
-    return process.pool.alloc_buffer(size, process.stream)
+    return process.pool.alloc_buffer(size, process.arrivals)
 
 
 def _dump_cuda(array):
