@@ -94,6 +94,7 @@ def plain_usage():
                   ("halo-dask.py", "--bands=0", "--bands: must be 1 or more, not 0"),
                   ("halo-dask.py", "--rows=5 --bands=6", "--rows: must be 6 or more")]
         assert "--limit LIMIT" in run_help("halo-dask.py")
+        assert "--protocol PROTOCOL" in run_help("halo-dask.py")
     for name, arguments, words in cases:
         done = start(sys.executable, find_example(name), *arguments.split())
         assert done.returncode == 2 and "usage: " in done.stderr and words in done.stderr, done

@@ -117,14 +117,16 @@ def run():
     parser.add_argument("--limit", type=size,
                         help="memory of each device, in bytes or with a unit, such as '2 GiB'; "
                              "default: all")
+    parser.add_argument("--protocol", default="tcp",
+                        help="that of Dask: tcp, or ucx of distributed-ucxx; default: tcp")
     sizes = halo.parse(parser)
     if sizes.rows < sizes.bands:
         parser.error(f"argument --rows: must be {sizes.bands} or more, one for each band of a "
                      f"worker, not {sizes.rows}")
     sizes.rows //= sizes.bands
     sizes.depth = min(sizes.depth, sizes.rows)
-    with LocalCluster(n_workers=sizes.workers, threads_per_worker=1, dashboard_address=None) \
-            as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=sizes.workers, threads_per_worker=1, dashboard_address=None,
+                      protocol=sizes.protocol) as cluster, Client(cluster) as client:
         client.upload_file(halo.__file__)
         gpumem.distributed.register(client, sizes.limit)
         workers = list(client.scheduler_info()["workers"])
