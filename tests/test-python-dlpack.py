@@ -535,6 +535,18 @@ def test_legacy_stream(fixture):
     equal(array.to_numpy().tolist(), [5] * N_LATE)
 
 
+def test_stream_of_other_devices(fixture):
+    """mpi4py passes stream=-1 for all devices but the CPU. The numbers are streams of CUDA: OpenCL
+    memory is not exported, because the consumer would take the handle for an address."""
+    array = Gpu.Array.zeros(fixture.context, 16, "uint8")
+    if array.__dlpack_device__()[0] == 4:
+        for stream in -1, 0, 1, 2:
+            with raises(BufferError, f"not {stream}", "CUDA", "to_numpy()", "gpumem.mpi"):
+                array.__dlpack__(stream=stream)
+        array.__dlpack__(dl_device=(1, 0), stream=-1)       # the elements are exported on the host
+        array.__dlpack__()
+
+
 def test_not_reached(fixture):
     """Checks the errors for memory that cannot be shared."""
     need_numpy()

@@ -128,6 +128,18 @@ def _wait_on(array, stream):
             memory._legacy_stream = stream
 
 
+def _order_consumer(array, stream):
+    """Orders the work of the consumer of a tensor after the work on the array: see __dlpack__()."""
+    stream = _to_consumer(array.context, stream)
+    kind = array.get_dlpack_device()[0]
+    if kind == OPENCL and isinstance(stream, int):
+        raise BufferError("the array is OpenCL memory, which has no address: stream must be None, "
+                          f"not {stream}, which is for CUDA; use to_numpy(), or gpumem.mpi for "
+                          "messages of MPI")
+    if stream != -1:
+        _wait_on(array, stream)
+
+
 def _share_with_host(array, context):
     """Returns an array of a context of the host over the same elements; None if the host cannot
     access the memory at any time."""
@@ -337,11 +349,13 @@ class DLPackMethods:
         library waits for the work on the array: 1 is the legacy default stream, 2 the per-thread
         default stream, -1 skips the wait, and any other number is the handle of a stream. An object
         with __cuda_stream__() is accepted in place of the number. Without a stream, and for host
-        memory, the caller waits. For dl_device=(1, 0), the call waits for the work on the array,
-        and exports memory that the host may access at any time without a copy: host memory,
-        fine-grained shared memory, and managed memory of CUDA devices that access it at the same
-        time as the host. Elements in other memory, and those of a spilled buffer, are copied to the
-        host; copy=False raises BufferError instead."""
+        memory, the caller waits. OpenCL memory has no address: with a number,
+        which consumers pass that need one, such as mpi4py, the call raises BufferError. For
+        dl_device=(1, 0), the call waits for the work on the array, and exports memory that the host
+        may access at any time without a copy: host memory, fine-grained shared memory, and managed
+        memory of CUDA devices that access it at the same time as the host. Elements in other
+        memory, and those of a spilled buffer, are copied to the host; copy=False raises BufferError
+        instead."""
         array, is_copied = self, bool(copy)
         if copy not in (None, True, False):
             raise ValueError(f"copy must be None, True or False, not {copy!r}")
@@ -353,12 +367,10 @@ class DLPackMethods:
                 dl_device = CPU, 0              # copy() would allocate memory of the device
             if dl_device is not None and (dl_device != own or own == (CPU, 0)
                                           and (copy or _is_spilled(self))):
-                array, is_copied = _to_host(self, dl_device, copy, versioned)
-                stream = -1
-            elif copy:
-                array = self.copy()
-            if type(stream) is not int or stream != -1:
-                _wait_on(array, stream)
+                array, is_copied = _to_host(self, dl_device, copy, versioned)   # waits
+            else:
+                array = self.copy() if copy else self
+                _order_consumer(array, stream)
             tensor = Gpu.Array.to_dlpack(array, versioned, is_copied)
         except GLib.Error as error:
             raise BufferError(error.message) from error
