@@ -537,7 +537,9 @@ def test_legacy_stream(fixture):
 
 def test_stream_of_other_devices(fixture):
     """mpi4py passes stream=-1 for all devices but the CPU. The numbers are streams of CUDA: OpenCL
-    memory is not exported, because the consumer would take the handle for an address."""
+    memory is not exported, because the consumer would take the handle for an address. For host
+    memory, also page-locked, the call waits for the work on the array, which the consumer cannot
+    do."""
     array = Gpu.Array.zeros(fixture.context, 16, "uint8")
     if array.__dlpack_device__()[0] == 4:
         for stream in -1, 0, 1, 2:
@@ -545,6 +547,25 @@ def test_stream_of_other_devices(fixture):
                 array.__dlpack__(stream=stream)
         array.__dlpack__(dl_device=(1, 0), stream=-1)       # the elements are exported on the host
         array.__dlpack__()
+    array = Gpu.Array.for_memory(Gpu.HostMemory(fixture.context, N_LATE), N_LATE, "uint8")
+    if array.__dlpack_device__()[0] not in (1, 3):
+        return
+    byte = ctypes.c_uint8.from_address(array.get_host_address() + N_LATE - 1)
+    for stream in -1, 1, 2, None:
+        gate = fixture.gate(fixture.stream, must_hold=False)
+        for i in range(20):
+            array.fill(i, stream=fixture.stream)
+        seen = []
+        thread = threading.Thread(
+            target=lambda: seen.append((array.__dlpack__(stream=stream), byte.value)))
+        thread.start()
+        thread.join(0.05 if gate.holds else None)
+        gate.complete()
+        thread.join()
+        equal(seen[0][1], 19, f"the byte after __dlpack__(stream={stream})")
+        array.fill(0)
+        fixture.context.synchronize()
+        del thread, seen
 
 
 def test_not_reached(fixture):

@@ -136,7 +136,9 @@ def _order_consumer(array, stream):
         raise BufferError("the array is OpenCL memory, which has no address: stream must be None, "
                           f"not {stream}, which is for CUDA; use to_numpy(), or gpumem.mpi for "
                           "messages of MPI")
-    if stream != -1:
+    if kind in (CPU, CUDA_HOST):
+        _wait_on(array, None)
+    elif stream != -1:
         _wait_on(array, stream)
 
 
@@ -349,7 +351,7 @@ class DLPackMethods:
         library waits for the work on the array: 1 is the legacy default stream, 2 the per-thread
         default stream, -1 skips the wait, and any other number is the handle of a stream. An object
         with __cuda_stream__() is accepted in place of the number. Without a stream, and for host
-        memory, the caller waits. OpenCL memory has no address: with a number,
+        memory, also page-locked, the caller waits. OpenCL memory has no address: with a number,
         which consumers pass that need one, such as mpi4py, the call raises BufferError. For
         dl_device=(1, 0), the call waits for the work on the array, and exports memory that the host
         may access at any time without a copy: host memory, fine-grained shared memory, and managed
