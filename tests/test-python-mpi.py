@@ -314,6 +314,45 @@ def check_dropped(rank):
     equal(late.read(), b"late")
 
 
+def check_failed_copy(rank):
+    """A message is not lost if the copy to the memory fails: the next wait() copies it."""
+    sent = rank.array(numbers(rank.rank))
+    for is_persistent in False, True:
+        array = Gpu.Array(rank.context, (6, 10), "float32", allocator=rank.pool)
+        part, status = array[:, ::2], rank.MPI.Status()
+        if is_persistent:
+            request = rank.mpi.recv_init(rank.world, part, rank.left, 6, direct=rank.direct)
+            request.start()
+        else:
+            request = rank.irecv(part, rank.left, 6)
+        array.memory.spill()
+        rank.send(sent, rank.right, 6)
+        for _ in range(2):
+            with raises(Gpu.Error, "spilled"):
+                request.wait()
+        with raises(Gpu.Error, "spilled"):
+            request.test()
+        if is_persistent:
+            with raises(ValueError, "active"):
+                request.start()
+        array.memory.unspill()
+        assert request.wait(status)
+        equal((status.Get_source(), status.Get_tag(), status.Get_count(rank.MPI.FLOAT)),
+              (rank.left, 6, 30))
+        equal(part.to_numpy().tolist(), numbers(rank.left).tolist())
+        assert request.wait()
+        if is_persistent:
+            request.start()
+            rank.send(sent, rank.right, 6)
+            assert request.wait()
+    request = rank.irecv(part, rank.left)
+    array.memory.spill()
+    rank.send(sent, rank.right)
+    with raises(Gpu.Error, "spilled"):
+        request.wait()
+    del request, part, array                # with a message that was never copied
+
+
 def check_errors(rank):
     with raises(TypeError, "gpumem.mpi.isend(): memory", "'bytes'"):
         rank.isend(b"text", 0)

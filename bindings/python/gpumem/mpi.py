@@ -64,6 +64,12 @@ def _sweep():
                     request.Free()              # persistent
 
 
+def _copy_status(source, target):
+    target.source, target.tag, target.error = source.source, source.tag, source.error
+    target.Set_elements(MPI.BYTE, source.Get_elements(MPI.BYTE))
+    target.Set_cancelled(False)
+
+
 class Request:
     """A message in flight, which keeps the memory alive. Before wait() or a successful test(), the
     program must not use the memory of a receive, and must not write the memory of a send.
@@ -72,6 +78,7 @@ class Request:
     unless its message has arrived. Later calls of the module free its memory once MPI no longer
     uses it."""
     _is_active = _is_persistent = False
+    _received = None                    # the status of a message whose copy is yet to succeed
 
     def __init__(self, request: Any, place: Any, receives: bool, is_persistent: bool = False):
         self._request, self._place, self._receives = request, place, receives
@@ -88,7 +95,9 @@ class Request:
 
     def wait(self, status: Optional[MPI.Status] = None) -> bool:
         """Blocks until MPI has completed the message. Work that is submitted later, on any stream,
-        is ordered after the receive. Does not wait for a copy to the device. Returns True."""
+        is ordered after the receive. Does not wait for a copy to the device. If the copy cannot be
+        submitted, for example because the memory is spilled, raises Gpu.Error; a later call copies
+        the message. Returns True."""
         return self._finish("Wait", status)
 
     def test(self, status: Optional[MPI.Status] = None) -> bool:
@@ -99,21 +108,32 @@ class Request:
         if not self._is_active:
             return True
         status = MPI.Status() if status is None else status
+        if self._received is not None:          # the copy failed before
+            _copy_status(self._received, status)
+        elif not self._complete(name, status):
+            return False
+        if self._receives and not status.Is_cancelled():
+            self._received = MPI.Status(status)
+            self._place.store(status.Get_elements(MPI.BYTE))    # Get_count() may have 32 bits
+            self._received = None
+        self._is_active = False
+        if not self._is_persistent:
+            self._place = None
+        return True
+
+    def _complete(self, name, status):
+        """Returns whether MPI has completed the message."""
         try:
             with self._place.current():
-                self._is_active = getattr(self._request, name)(status) is False
+                return getattr(self._request, name)(status) is not False
         except MPI.Exception:
             self._is_active = False
             raise
-        if not self._is_active and self._receives and not status.Is_cancelled():
-            self._place.store(status.Get_elements(MPI.BYTE))    # Get_count() may have 32 bits
-        if not self._is_active and not self._is_persistent:
-            self._place = None
-        return not self._is_active
 
     def __del__(self, dropped=_dropped):
         if self._is_active or self._is_persistent:
-            dropped.append((self._request, self._place, self._is_active and self._receives))
+            cancels = self._is_active and self._receives and self._received is None
+            dropped.append((self._request, self._place, cancels))
 
 
 def _get_place(function, memory, stream, direct, receives):
