@@ -473,6 +473,20 @@ def rank_error(rank):
     rank.recv(rank.buffer(10), 3)
 
 
+def rank_ended(rank):
+    """Dropped requests do not call MPI after MPI.Finalize(), which would end the process."""
+    requests = [rank.mpi.recv_init(rank.world, rank.buffer(10), rank.left, direct=False),
+                rank.mpi.send_init(rank.world, rank.buffer(10), rank.right, direct=False)]
+    rank.world.Barrier()
+    rank.MPI.Finalize()
+    requests.clear()
+    rank.mpi.trim()
+    rank.mpi.trim()
+    with raises(RuntimeError, "gpumem.mpi.is_cuda_aware()", "MPI.Finalize()"):
+        rank.mpi.is_cuda_aware()
+    os.write(1, b"passed\n")
+
+
 # --- tests ----------------------------------------------------------------------------------------
 
 
@@ -506,6 +520,10 @@ def test_killed(fixture):
         equal(output.count("Traceback"), int(name == "error"), output)
 
 
+def test_ended(fixture):
+    run_ranks(fixture, "ended")
+
+
 def test_example(fixture):
     top = os.environ.get("TEST_TOP_SRCDIR")
     if not top:
@@ -522,10 +540,34 @@ def plain_without_mpi():
     assert done.returncode == 1 and "mpi4py" in done.stderr, done.stderr
 
 
+def plain_before_init():
+    """Before MPI.Init(), is_cuda_aware() raises an error, and trim() has nothing to do."""
+    need_mpi()
+    code = """import mpi4py
+mpi4py.rc.initialize = False
+from gpumem import mpi
+mpi.trim()
+try:
+    mpi.is_cuda_aware()
+except RuntimeError as error:
+    print(error)
+mpi.MPI.Init()
+print(mpi.is_cuda_aware())
+mpi.MPI.Finalize()
+mpi.is_cuda_aware()
+mpi.trim()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env={**os.environ, **ENVIRONMENT})
+    words = done.stdout.split()
+    assert done.returncode == 0 and "MPI.Init()" in words and words[-1] in ("True", "False"), done
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--rank"]:
         process = Rank(sys.argv[3], True if "direct" in sys.argv[4:] else None)
         globals()[f"rank_{sys.argv[2]}"](process)
-        process.finish()
+        if sys.argv[2] != "ended":
+            process.finish()
     else:
         sys.exit(main(dict(globals())))

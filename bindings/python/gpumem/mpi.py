@@ -35,7 +35,12 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_dropped))
 @functools.lru_cache(maxsize=None)
 def is_cuda_aware() -> bool:
     """Returns whether MPI reports that it can access CUDA memory: by mpi_memory_alloc_kinds of MPI
-    4.1, by MPIX_Query_cuda_support(), or by the environment variable of Cray's MPI."""
+    4.1, by MPIX_Query_cuda_support(), or by the environment variable of Cray's MPI. Raises
+    RuntimeError before MPI.Init() and, for the first call, after MPI.Finalize()."""
+    if not MPI.Is_initialized() or MPI.Is_finalized():
+        raise RuntimeError("gpumem.mpi.is_cuda_aware(): MPI only knows after MPI.Init() and before "
+                           "MPI.Finalize(); pass direct=True or False to send and receive without "
+                           "this answer")
     if "cuda" in (MPI.COMM_WORLD.Get_info().Get("mpi_memory_alloc_kinds") or ""):
         return True
     for name in (MPI.__file__, None):
@@ -52,6 +57,8 @@ def trim() -> None:
 
 def _sweep():
     """Continues dropped requests. Python drops them on any thread, which must not call MPI."""
+    if MPI.Is_finalized():              # any other call of MPI would end the process
+        return
     for _ in range(len(_dropped)):
         with contextlib.suppress(IndexError, MPI.Exception):
             request, place, cancels = _dropped.popleft()
