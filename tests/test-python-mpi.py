@@ -353,6 +353,34 @@ def check_failed_copy(rank):
     del request, part, array                # with a message that was never copied
 
 
+def check_flags_and_access(rank):
+    array = Gpu.Array(rank.context, 16, "uint8")
+    for wrong in "x", 7, 1, True, None, Gpu.MemoryFlags.READ_ONLY:
+        with raises(TypeError, "gpumem.mpi.mapped(): flags must be", repr(wrong)[:2]), \
+                rank.mpi.mapped(array, wrong):
+            pass
+    for wrong in 5, 7, 1 << 20:
+        with raises(ValueError, "gpumem.mpi.mapped()", "flags"), \
+                rank.mpi.mapped(array, Gpu.MapFlags(wrong)):
+            pass
+    for right in 0, Gpu.MapFlags.READ | Gpu.MapFlags.WRITE:
+        with rank.mpi.mapped(array, right):
+            pass
+    buffer = Gpu.Buffer(rank.context, bytes(16), Gpu.MemoryFlags.READ_ONLY)
+    for memory, words in ((buffer, ("memory of 16 bytes", "it is read-only")),
+                          (Gpu.Array.for_memory(buffer, (4, 4), "uint8"),
+                           ("an array of shape (4, 4)", "it is read-only")),
+                          (Gpu.Array(rank.context, (1, 5)).broadcast_to((3, 5)),
+                           ("an array of shape (3, 5)", "its elements share memory"))):
+        with raises(ValueError, "gpumem.mpi.mapped()", "cannot be written", *words), \
+                rank.mpi.mapped(memory):
+            pass
+        with raises(ValueError, "gpumem.mpi.recv()", "cannot be written", *words):
+            rank.recv(memory, 0)
+    with rank.mpi.mapped(buffer, Gpu.MapFlags.READ, direct=False) as data:
+        equal(data.tolist(), [0] * 16)
+
+
 def check_errors(rank):
     with raises(TypeError, "gpumem.mpi.isend(): memory", "'bytes'"):
         rank.isend(b"text", 0)
@@ -360,8 +388,13 @@ def check_errors(rank):
         rank.recv(Gpu.Array(rank.context, (1, 5)).broadcast_to((3, 5)), 0)
     with raises(rank.MPI.Exception, "nvalid rank"):
         rank.send(rank.buffer(10), 1000)
-    with raises(TypeError, "stream"):
-        rank.send(rank.buffer(10), 0, stream="x")
+    for memory in rank.buffer(10), None, Gpu.Array(rank.context, (0, 4)):
+        with raises(TypeError, "stream must be of type Stream", "'x'"):
+            rank.send(memory, 0, stream="x")
+    rank.send(None, rank.MPI.PROC_NULL, stream=rank.stream)
+    for comm in "comm", None, rank.MPI:
+        with raises(TypeError, "gpumem.mpi.send(): comm must be", type(comm).__name__):
+            rank.mpi.send(comm, rank.buffer(10), 0)
     released = rank.buffer(10)
     released.release()
     with raises(Gpu.Error.RELEASED):

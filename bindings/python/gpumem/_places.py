@@ -8,7 +8,8 @@ import gi
 
 gi.require_version("Gpu", "1.0")
 from gi.repository import Gpu  # noqa: E402  first: it loads the library
-from gi.overrides._gpumem_checks import get_stream  # noqa: E402
+from gi.overrides._gpumem_checks import checked, get_stream  # noqa: E402
+from gi.overrides._gpumem_protocols import find_stream_handle  # noqa: E402
 
 # Elements for which other libraries have a type; the others are bytes
 _TYPED = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8 c8 c16".split())
@@ -29,6 +30,16 @@ def trim():
     _allocators.clear()
 
 
+def _to_stream(stream, memory):
+    """Returns the stream for memory. Without memory, only checks the type."""
+    if memory is not None:
+        return get_stream(stream, memory.context)
+    if not isinstance(stream, (Gpu.Stream, type(None))) \
+            and find_stream_handle(stream, "stream") is None:
+        checked(stream, Gpu.Stream, "stream")
+    return None
+
+
 def _to_bytes(array):
     return array.reshape(-1).view("uint8")
 
@@ -41,16 +52,18 @@ class Place:
         if not isinstance(memory, (Gpu.Array, Gpu.Memory, type(None))):
             raise TypeError(f"{caller}: memory must be a Gpu.Array, Gpu.Memory or None, not "
                             f"{type(memory).__name__!r}")
+        self.stream = _to_stream(stream, memory)
+        name = f"an array of shape {getattr(memory, 'shape', None)}"
         if isinstance(memory, Gpu.Memory):
+            name = f"memory of {memory.size} bytes"
             memory = Gpu.Array.for_memory(memory, memory.size, "uint8")
         self.array = self.copy = memory
         self.size, self.is_direct = 0 if memory is None else memory.nbytes, False
         if self.size == 0:
             return
-        self.stream = get_stream(stream, memory.context)
         if receives and (not memory.is_writable() or memory.shares_bytes):
-            raise ValueError(f"{caller}: an array of shape {memory.shape} cannot receive, because "
-                             "it is read-only, or its elements share memory")
+            reason = "its elements share memory" if memory.shares_bytes else "it is read-only"
+            raise ValueError(f"{caller}: {name} cannot be written, because {reason}")
         on_host = memory.get_host_address() != 0
         if not on_host and memory.context.device.backend == "cuda":
             self.is_direct = has_cuda()

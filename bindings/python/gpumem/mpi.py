@@ -24,9 +24,15 @@ gi.require_version("Gpu", "1.0")
 from gi.repository import Gpu  # noqa: E402
 from mpi4py import MPI  # noqa: E402
 
+from gi.overrides._gpumem_checks import describe  # noqa: E402
+
 from . import _places  # noqa: E402
 
 Memory = Union[Gpu.Array, Gpu.Memory, None]
+# The flags that Buffer.map() accepts
+_MAP_FLAGS = tuple(map(int, (Gpu.MapFlags.NONE, Gpu.MapFlags.READ, Gpu.MapFlags.WRITE,
+                             Gpu.MapFlags.READ | Gpu.MapFlags.WRITE,
+                             Gpu.MapFlags.WRITE_INVALIDATE)))
 _dropped: collections.deque[Any] = collections.deque()
 # Never freed: MPI_Finalize() runs after Python has cleared its modules, and may still use memory
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_dropped))
@@ -150,6 +156,9 @@ def _get_place(function, memory, stream, direct, receives):
 
 
 def _begin(function, name, comm, memory, peer, tag, stream, direct):
+    if not isinstance(comm, MPI.Comm):
+        raise TypeError(f"gpumem.mpi.{function}(): comm must be an mpi4py.MPI.Comm, not "
+                        f"{type(comm).__name__!r}")
     receives, is_persistent = "recv" in name.lower(), name.endswith("_init")
     place = _get_place(function, memory, stream, direct, receives)
     data = place.get_data() if receives or is_persistent else place.load()
@@ -218,6 +227,11 @@ def mapped(memory: Memory, flags: Gpu.MapFlags = Gpu.MapFlags.NONE, *, stream: A
     NumPy, or a Gpu.Array in CUDA memory, with the type of the elements. Flags are those of
     Buffer.map(). Blocks as isend() does, and ends with the submission of a copy of data to the
     memory. Use data only inside, the memory only outside. An exception may discard the changes."""
+    if not isinstance(flags, Gpu.MapFlags) and (type(flags) is not int or flags != 0):
+        raise TypeError(f"gpumem.mpi.mapped(): flags must be Gpu.MapFlags, not {describe(flags)}")
+    if int(flags) not in _MAP_FLAGS:
+        raise ValueError(f"gpumem.mpi.mapped(): flags cannot be {describe(flags)}; see "
+                         "Buffer.map()")
     writes = int(flags) != int(Gpu.MapFlags.READ)
     place = _get_place("mapped", memory, stream, direct, writes)
     data = (place.get_data if flags & Gpu.MapFlags.WRITE_INVALIDATE else place.load)(as_bytes=False)
