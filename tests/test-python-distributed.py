@@ -6,9 +6,12 @@ workers in threads and in processes."""
 import asyncio
 import collections
 import contextlib
+import copy
 import os
+import pickle
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -180,6 +183,52 @@ def test_damaged(fixture):
         for load in gd._load, gd._load_cuda:
             with raises(ValueError, "0 bytes", "96 bytes"):
                 load(gd._pack(array)[0], [])
+
+
+class Holder:
+    """An object of a program."""
+
+    def __init__(self, *values):
+        self.values = values
+
+
+def test_pickle(fixture):
+    """pickle saves arrays and buffers for gpumem.distributed, in the bytes or as buffers outside.
+    copy still copies on the device."""
+    with on_device(fixture):
+        context = gd.context()
+        numbers = np.arange(60000, dtype="f4").reshape(300, 200)
+        array = Gpu.Array.from_numpy(context, numbers)
+        empty, row = Gpu.Array(context, (0, 4), "i2"), array[5].broadcast_to((1000, 200))
+        buffer = Gpu.Buffer(context, bytes(range(256)) * 16)
+        pooled = context.allocator.alloc_buffer(300, None)
+        pooled.write(bytes(300))
+        values = Holder(array, array.T, array[::2, 3], empty, row, buffer, pooled)
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+            outside = []
+            options = {"buffer_callback": outside.append} if protocol >= 5 else {}
+            data = pickle.dumps(values, protocol, **options)
+            assert len(data) < 6000 or protocol < 5, len(data)
+            equal(len(outside), 6 if protocol >= 5 else 0)
+            check_pickled(pickle.loads(data, buffers=outside).values, values.values)
+            check_pickled(pickle.loads(pickle.dumps(values, protocol)).values, values.values)
+        for value in array, buffer:
+            copied = copy.deepcopy(value), copy.copy(value)
+            equal({type(other) for other in copied}, {type(value)})
+        code = "import pickle, sys; sys.modules['gpumem'] = None; pickle.load(sys.stdin.buffer)"
+        done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps([array]),
+                              capture_output=True)
+        assert done.returncode == 1 and b"gpumem.distributed" in done.stderr, done.stderr
+
+
+def check_pickled(got, expected):
+    for one, other in zip(got, expected):
+        equal((type(one), one.context), (type(other), gd.context()))
+        if isinstance(one, Gpu.Buffer):
+            equal(one.read(), other.read())
+            continue
+        equal((one.shape, one.dtype), (other.shape, other.dtype))
+        assert np.array_equal(one.to_numpy(), other.to_numpy())
 
 
 def test_sizes(fixture):
@@ -661,6 +710,31 @@ def get_state(dask_worker):
             "peak": data._pool.peak_managed_bytes, "below": len(data._below)}
 
 
+def name_kinds(*values):
+    """Returns the names of the types of arguments, and the sum of their elements."""
+    flat = [item for value in values for item in (value if type(value) is list else [value])]
+    total = sum(int((value.to_numpy() if isinstance(value, Gpu.Array)
+                     else np.frombuffer(value.read(), "u1")).sum()) for value in flat)
+    return [type(value).__name__ for value in flat], total
+
+
+def pass_arguments(client):
+    """Arguments and variables of functions arrive as arrays and buffers in every way."""
+    array = Gpu.Array.from_numpy(gd.context(), np.arange(5))
+    buffer = Gpu.Buffer(gd.context(), b"abc")
+    values, expected = (array, [buffer, array[1:3]]), (["Array", "Buffer", "Array"], 10 + 294 + 3)
+    equal(client.submit(name_kinds, *values, pure=False).result(), expected)
+    equal(client.submit(name_kinds, *values).result(), expected)
+    equal(client.submit(lambda: name_kinds(*values), pure=False).result(), expected)
+    for cache in "cache_dumps", "cache_loads":  # of functions, with their variables
+        getattr(distributed.worker, cache, {}).clear()
+    equal(client.gather(client.map(name_kinds, [array] * 3, [buffer] * 3)),
+          [(["Array", "Buffer"], 10 + 294)] * 3)
+    equal(list(client.run(name_kinds, *values).values()), [expected] * 2)
+    equal(dask.delayed(name_kinds)(*values).compute(), expected)
+    equal(client.submit(Holder, *values).result().values[1][0].read(), b"abc")
+
+
 def expect(part, size):
     numbers = np.arange(part * size, part * size + size, dtype="u4")
     return numbers * numbers + np.uint32(1)
@@ -836,6 +910,7 @@ def test_workers_in_threads(fixture):
     with on_device(fixture), cluster(processes=False) as client:
         gd.register(client, limit="8 MiB")
         map_more_than_the_limit(client, fixture.device, 2)
+        pass_arguments(client)
         send_more_than_the_limit(client, gathers=False)
         scatter_and_gather(client, 1000)
 
@@ -848,6 +923,7 @@ def test_workers_in_processes(fixture):
         try:
             with cluster(processes=True, preload=["gpumem.distributed"]) as client:
                 map_more_than_the_limit(client, fixture.device, 2)
+                pass_arguments(client)
                 scatter_and_gather(client, 1000)
                 # The stand-in for the CUDA driver has its memory in files, which the limit covers
                 if fixture.device.backend != "cuda":

@@ -13,6 +13,8 @@ the least recently used ones to the host with Gpu.Buffer.spill(), and Dask moves
 
 Importing this module registers the serialisation of both classes with Dask. A process that receives
 them must have imported it, as register() and `dask worker --preload gpumem.distributed` do.
+pickle, with which Dask sends arguments, functions and objects that have arrays, then saves both
+classes for this module, too, instead of as NumPy arrays.
 
 Only elements and sizes travel: the receiver gets new memory in its own context, and arrays that
 shared memory do not share it there. All functions may be called from any thread."""
@@ -292,18 +294,46 @@ def _to_buffer(array):
     return array.memory
 
 
+def _view_bytes(buffer):
+    """A buffer travels as an array of its bytes."""
+    return Gpu.Array.for_memory(buffer, buffer.size, "uint8")
+
+
 def _register_family(serialize, deserialize, dump, load):
     serialize.register(Gpu.Array)(dump)
     deserialize.register(Gpu.Array)(lambda header, frames: add_arrived(load(header, frames)))
-    # A buffer travels as an array of its bytes
-    serialize.register(Gpu.Buffer)(
-        lambda buffer: dump(Gpu.Array.for_memory(buffer, buffer.size, "uint8")))
+    serialize.register(Gpu.Buffer)(lambda buffer: dump(_view_bytes(buffer)))
     deserialize.register(Gpu.Buffer)(
         lambda header, frames: add_arrived(_to_buffer(load(header, frames))))
 
 
 _register_family(dask_serialize, dask_deserialize, _dump, _load)
 _register_family(cuda_serialize, cuda_deserialize, _dump_cuda, _load_cuda)
+
+
+class _Frame:
+    """A frame that pickle saves as a buffer outside of its bytes, if it can."""
+
+    def __init__(self, view):
+        self.view = view
+
+    def __reduce_ex__(self, protocol):
+        return memoryview, (pickle.PickleBuffer(self.view) if protocol >= 5 else bytes(self.view),)
+
+
+def _restore_buffer(header, frames):
+    return _to_buffer(_load(header, frames))
+
+
+def _reduce(array, restore=_load):
+    """For pickle, which saves arguments of tasks and the variables of functions. pickle.loads()
+    imports this module."""
+    header, frames = _dump(array)
+    return restore, (header, [_Frame(frame) for frame in frames])
+
+
+copyreg.pickle(Gpu.Array, _reduce)
+copyreg.pickle(Gpu.Buffer, lambda buffer: _reduce(_view_bytes(buffer), _restore_buffer))
 
 
 @dask.sizeof.sizeof.register(Gpu.Array)
