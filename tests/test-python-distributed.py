@@ -642,6 +642,53 @@ def test_read_spilled(fixture):
         assert buffer.spilled
 
 
+class FakeWorker:
+    """The parts of a worker that the plugin uses."""
+
+    def __init__(self, name):
+        self.name, self.handlers = name, {"get_data": None}
+        self.memory_manager = types.SimpleNamespace()
+        self.state = types.SimpleNamespace(data={})
+
+    @property
+    def data(self):
+        return self.state.data
+
+
+def test_limit_afterwards(fixture):
+    """The plugin restores the limit of the pool when the last worker of the process has ended it,
+    unless the program has set another one meanwhile. Spilled data can be read then."""
+    with on_device(fixture):
+        pool = gd.context().allocator
+        workers = [FakeWorker(name) for name in range(2)]
+        plugins = [gd.Plugin("8 MiB"), gd.Plugin("8 MiB")]
+        for before, meanwhile, after in (0, None, 0), (1 << 40, None, 1 << 40), \
+                (5, 1 << 39, 1 << 39):
+            pool.limit = before
+            for worker, plugin in zip(workers, plugins):
+                plugin.setup(worker)
+            equal(pool.limit, 8 * MIB)
+            data = workers[0].data
+            data[0] = full(7, 6 * MIB)
+            data[1] = full(8, 6 * MIB)
+            plugins[0].teardown(workers[0])
+            equal(pool.limit, 8 * MIB)
+            pool.limit = meanwhile or pool.limit
+            plugins[1].teardown(workers[1])
+            equal(pool.limit, after)
+            values = data[0], data[1]           # in use at the same time
+            equal([value[0].item() for value in values], [7, 8])
+            del values
+            data.clear()
+            pool.trim()
+        gd.Plugin("8 MiB").setup(workers[0])
+        gd.Plugin().teardown(workers[0])        # another one replaces it
+        gd.Plugin().setup(workers[0])
+        equal(pool.limit, 1 << 39)
+        gd.Plugin().teardown(workers[0])
+        pool.limit = 0
+
+
 def plain_devices_of_workers():
     if distributed is None:
         raise Skip(f"Dask is not installed: {missing}")

@@ -27,6 +27,11 @@ def is_spilled(memory):
     return isinstance(memory, Gpu.Buffer) and memory.spilled
 
 
+def has_open_data():
+    """Returns whether any Data of the process spills memory."""
+    return len(_open) > 0
+
+
 def wrap_get_data(worker, wait_for_writes):
     """Wraps Worker.get_data(), which sends values to the client or to a worker: the values are read
     for a message, see Data, once their work has completed. Meanwhile the worker answers others.

@@ -44,8 +44,8 @@ gi.require_version("Gpu", "1.0")
 from gi.repository import GLib, Gpu  # noqa: E402  first: it loads the library
 from gi.overrides._gpumem import submit  # noqa: E402
 
-from ._spilling import (Data, add_arrived, is_spilled, make_room_for_arrivals,  # noqa: E402
-                        move_lock, wrap_get_data)
+from ._spilling import (Data, add_arrived, has_open_data, is_spilled,  # noqa: E402
+                        make_room_for_arrivals, move_lock, wrap_get_data)
 
 __all__ = ["Data", "Plugin", "context", "dask_setup", "register"]
 
@@ -74,6 +74,7 @@ class _Process:
         self.stream = Gpu.Stream(self.context)
         self.arrivals = Gpu.Stream(self.context)
         self.host_allocator = Gpu.HostAllocator(self.context)
+        self._limits = None             # of the pool: before set_limit(), and by it
         self._waiting_streams = []      # without work; waits of messages do not delay each other
 
     @contextlib.contextmanager
@@ -93,6 +94,15 @@ class _Process:
             byte = self.host_allocator.alloc(1)
             stream.read_array(Gpu.Array.for_memory(memory, 1, "uint8"), byte.get_bytes(), 0, None)
         return stream.record()
+
+    def set_limit(self, limit):
+        """Sets the limit of the pool. None restores the limit of before, unless the program has set
+        another one meanwhile."""
+        if self._limits is not None and self.pool.limit == self._limits[1]:
+            self.pool.limit = self._limits[0]
+        self._limits = None if limit is None else (self.pool.limit, limit)
+        if limit is not None:
+            self.pool.limit = limit
 
 
 def _choose_device(worker, devices):
@@ -414,7 +424,7 @@ class Plugin(distributed.WorkerPlugin):
         target = self.target or dask.config.get("gpumem.target", None)
         _check_target(limit, target)
         if limit is not None:
-            process.pool.limit = parse_bytes(limit)
+            process.set_limit(parse_bytes(limit))
         if target is None:
             fraction = dask.config.get("distributed.worker.memory.target") or 1
             target = int(fraction * (process.pool.limit or process.context.device.memory_size))
@@ -424,9 +434,12 @@ class Plugin(distributed.WorkerPlugin):
         worker.data.open(process.pool, parse_bytes(target))
 
     def teardown(self, worker: Any) -> None:
-        """Dask calls this when a worker ends, or when another plugin replaces this one."""
+        """Dask calls this when a worker ends, or when another plugin replaces this one. The last
+        worker of the process restores the limit of the pool, so that spilled data can be read."""
         if isinstance(worker.data, Data):
             worker.data.close()
+        if _process is not None and not has_open_data():
+            _process.set_limit(None)
 
 
 def register(client: distributed.Client, limit: Union[int, str, None] = None,
