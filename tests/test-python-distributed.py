@@ -183,6 +183,24 @@ def test_damaged(fixture):
         for load in gd._load, gd._load_cuda:
             with raises(ValueError, "0 bytes", "96 bytes"):
                 load(gd._pack(array)[0], [])
+        check_damaged_headers(array)
+
+
+def check_damaged_headers(array):
+    good, sent = gd._pack(array)
+    frames = [sent.to_numpy().tobytes()]
+    for name in good:
+        lacking = {key: value for key, value in good.items() if key != name}
+        with raises(ValueError, "the message has no", repr(name), "damaged"):
+            gd._load(lacking, frames)
+    for name, wrong in (("dtype", "f5"), ("dtype", b"abc"), ("dtype", 3), ("shape", "abc"),
+                        ("shape", [6, -4]), ("shape", None), ("sent", [6, "x"]), ("sent", 4),
+                        ("turned", None)):
+        with raises(ValueError, "the message has", repr(name), repr(wrong)[:9], "damaged"):
+            gd._load({**good, name: wrong}, frames)
+    for shape in [7, 4], [6, 4, 1], []:
+        with raises(ValueError, "(6, 4)", str(tuple(shape)), "damaged"):
+            gd._load({**good, "shape": shape}, frames)
 
 
 class Holder:
@@ -725,6 +743,13 @@ def plain_plugin():
             gd.Plugin(devices=devices)
     with raises(ValueError, "target", "limit", str(8 << 20), str(9 << 20)):
         gd.Plugin("8 MiB", "9 MiB")
+    for name in "limit", "target":
+        for wrong in [1], True, 1.5, b"8", {}:
+            with raises(TypeError, f"{name} must be", repr(wrong)):
+                gd.Plugin(**{name: wrong})
+        for wrong in -1, "", "-1", "8 gallons", "1 GiB x", "nan", 1 << 64:
+            with raises(ValueError, f"{name} must be", repr(wrong)):
+                gd.Plugin(**{name: wrong})
     for limit, target in ((8, "8"), (None, 9), (0, 9), (8, None)):
         gd.Plugin(limit, target)
 

@@ -27,6 +27,7 @@ import math
 import os
 import pickle
 import re
+import reprlib
 import threading
 from typing import Any, Sequence, Union
 
@@ -168,20 +169,48 @@ def _pack(array):
 
 def _get_dtype(header):
     dtype = header["dtype"]
-    return Gpu.DType(dtype if isinstance(dtype, str) else pickle.loads(dtype))
+    try:
+        return Gpu.DType(dtype if isinstance(dtype, str) else pickle.loads(dtype))
+    except Exception as error:
+        raise _describe_damage(header, "dtype") from error
+
+
+def _describe_damage(header, name):
+    return ValueError(f"the message has {name!r}: {reprlib.repr(header[name])}; it is damaged")
+
+
+def _is_shape(value):
+    return (isinstance(value, (list, tuple))
+            and all(type(length) is int and length >= 0 for length in value))
+
+
+def _check_header(header):
+    """Raises ValueError for a header that _pack() does not make."""
+    for name in "dtype", "turned", "shape", "sent", "read-only":
+        if name not in header:
+            raise ValueError(f"the message has no {name!r}; it is damaged")
+    for name in "shape", "sent":
+        if not _is_shape(header[name]):
+            raise _describe_damage(header, name)
+    for name in "turned", "read-only":
+        if not isinstance(header[name], bool):
+            raise _describe_damage(header, name)
+    shape, sent = tuple(header["shape"]), tuple(header["sent"])
+    turned = sent[::-1] if header["turned"] else sent
+    # An array of another shape would fail, or have undefined elements
+    if len(shape) != len(sent) or any(a not in (b, 1) for a, b in zip(turned, shape)):
+        raise ValueError(f"the message has elements of shape {sent} for an array of shape {shape}; "
+                         "it is damaged")
 
 
 def _check_size(header, size):
-    """Returns the bytes of the elements in a message. Raises ValueError if the message has another
-    size, or no elements to repeat: the array would have undefined elements."""
-    shape = tuple(header["shape"])
+    """Returns the bytes of the elements in a message. Raises ValueError for a damaged message, such
+    as one of another size: the array would have undefined elements."""
+    _check_header(header)
     needed = math.prod(header["sent"]) * _get_dtype(header).itemsize
     if size != needed:
         raise ValueError(f"the message has {size} bytes in its first frame, not the {needed} bytes "
-                         f"of an array of shape {shape}; it is damaged")
-    if needed == 0 and math.prod(shape) > 0:
-        raise ValueError(f"the message has elements of shape {tuple(header['sent'])}, which is "
-                         f"empty, for an array of shape {shape}; it is damaged")
+                         f"of an array of shape {tuple(header['shape'])}; it is damaged")
     return needed
 
 
@@ -394,11 +423,30 @@ def _to_names(devices):
     return list(devices)
 
 
+def _to_size(value, name):
+    """Returns the number of bytes of a limit or a target; None for None."""
+    if value is None:
+        return None
+    is_whole = isinstance(value, float) and value.is_integer()      # such as 8e9
+    if not isinstance(value, str) and not is_whole \
+            and (isinstance(value, bool) or not hasattr(value, "__index__")):
+        raise TypeError(f"{name} must be a number of bytes, a text like '8 GiB' or None, not "
+                        f"{value!r}")
+    try:
+        size = parse_bytes(value) if isinstance(value, str) and value.strip() else int(value)
+    except ValueError:
+        size = -1
+    if not 0 <= size < 1 << 64:
+        raise ValueError(f"{name} must be 0 to {(1 << 64) - 1} bytes, or a text like '8 GiB', not "
+                         f"{value!r}")
+    return size
+
+
 def _check_target(limit, target):
     """Raises ValueError if spilling would never begin before the limit."""
-    if None not in (limit, target) and parse_bytes(target) > parse_bytes(limit) > 0:
-        raise ValueError(f"target must be at most limit, {parse_bytes(limit)} bytes, not "
-                         f"{parse_bytes(target)} bytes: values are spilled above the target")
+    if None not in (limit, target) and target > limit > 0:
+        raise ValueError(f"target must be at most limit, {limit} bytes, not {target} bytes: values "
+                         "are spilled above the target")
 
 
 class Plugin(distributed.WorkerPlugin):
@@ -407,9 +455,9 @@ class Plugin(distributed.WorkerPlugin):
 
     def __init__(self, limit: Union[int, str, None] = None, target: Union[int, str, None] = None,
                  devices: Union[str, Sequence[str], None] = None):
-        self.limit, self.target = limit, target
+        self.limit, self.target = _to_size(limit, "limit"), _to_size(target, "target")
         self.devices = _to_names(devices)
-        _check_target(limit, target)
+        _check_target(self.limit, self.target)
 
     def setup(self, worker: Any) -> None:
         """Dask calls this in each worker. Raises ValueError if another worker of the process has
@@ -420,18 +468,18 @@ class Plugin(distributed.WorkerPlugin):
             if device != process.context.device:
                 raise ValueError(f"worker {worker.name} cannot use {device.id}: its process uses "
                                  f"{process.context.device.id}; start one process for each device")
-        limit = self.limit or dask.config.get("gpumem.limit", None)
-        target = self.target or dask.config.get("gpumem.target", None)
+        limit = self.limit or _to_size(dask.config.get("gpumem.limit", None), "gpumem.limit")
+        target = self.target or _to_size(dask.config.get("gpumem.target", None), "gpumem.target")
         _check_target(limit, target)
         if limit is not None:
-            process.set_limit(parse_bytes(limit))
+            process.set_limit(limit)
         if target is None:
             fraction = dask.config.get("distributed.worker.memory.target") or 1
             target = int(fraction * (process.pool.limit or process.context.device.memory_size))
         if not isinstance(worker.data, Data):
             worker.memory_manager.data = worker.state.data = Data(worker.data)
             worker.handlers["get_data"] = wrap_get_data(worker, _wait_for_writes)
-        worker.data.open(process.pool, parse_bytes(target))
+        worker.data.open(process.pool, target)
 
     def teardown(self, worker: Any) -> None:
         """Dask calls this when a worker ends, or when another plugin replaces this one. The last
