@@ -531,6 +531,23 @@ def test_spill_for_a_request(fixture):
         equal([array.tolist()[0] for array in held], list(range(7)))
 
 
+def test_spill_nothing_above_the_limit(fixture):
+    """A request that exceeds the limit of the pool fails in any case, so nothing is spilled."""
+    with on_device(fixture), data_with_target(1 << 40, 8 * MIB) as data:
+        for key in range(5):
+            data[key] = full(key, MIB)
+        with raises(Gpu.OutOfDeviceMemoryError):
+            full(9, 16 * MIB)
+        assert not any(value.memory.spilled for value in data._device.values())
+        message = full(1, MIB)
+        header, frames = serialize(Gpu.Array.full(Gpu.Context(fixture.device), 4 * MIB, 2, "u4"))
+        from gpumem import _spilling
+        _spilling.add_arrived(message)
+        with raises(Gpu.OutOfDeviceMemoryError):
+            deserialize(header, frames)
+        assert not message.memory.spilled
+
+
 def test_spill_in_threads(fixture):
     """Threads that allocate memory spill data that another thread reads and drops."""
     with on_device(fixture), data_with_target(4 * MIB, 8 * MIB) as data:

@@ -32,6 +32,11 @@ def has_open_data():
     return len(_open) > 0
 
 
+def exceeds_limit(pool, size):
+    """Returns whether a request fails in any case, however much memory is spilled."""
+    return 0 < pool.limit < size
+
+
 def wrap_get_data(worker, wait_for_writes):
     """Wraps Worker.get_data(), which sends values to the client or to a worker: the values are read
     for a message, see Data, once their work has completed. Meanwhile the worker answers others.
@@ -317,5 +322,7 @@ class Data(collections.abc.MutableMapping):
         return done
 
     def _make_room(self, pool, requested):
+        if exceeds_limit(pool, requested):
+            return False
         with move_lock:
             return self._spill(requested) > 0

@@ -45,7 +45,7 @@ gi.require_version("Gpu", "1.0")
 from gi.repository import GLib, Gpu  # noqa: E402  first: it loads the library
 from gi.overrides._gpumem import submit  # noqa: E402
 
-from ._spilling import (Data, add_arrived, has_open_data, is_spilled,  # noqa: E402
+from ._spilling import (Data, add_arrived, exceeds_limit, has_open_data, is_spilled,  # noqa: E402
                         make_room_for_arrivals, move_lock, wrap_get_data)
 
 __all__ = ["Data", "Plugin", "context", "dask_setup", "register"]
@@ -286,7 +286,7 @@ def _alloc(process, size):
         return process.pool.alloc_buffer(size, process.arrivals)
     except Gpu.OutOfMemoryError:
         # A message may be larger than the memory of the device
-        if not make_room_for_arrivals(size):
+        if exceeds_limit(process.pool, size) or not make_room_for_arrivals(size):
             raise
     return process.pool.alloc_buffer(size, process.arrivals)
 
