@@ -566,6 +566,24 @@ def test_example(fixture):
     assert status == 0 and "processes: 4" in output, f"{status}: {output}"
 
 
+def plain_arguments_of_examples():
+    """The examples explain their arguments, and refuse others."""
+    need_mpi()
+    top = os.environ.get("TEST_TOP_SRCDIR")
+    if not top:
+        raise Skip("the examples are not here")
+    for name, argument, status, words in (
+            ("mpi-ring", "--help", 0, "mpiexec -n 4"), ("mpi-ring", "abc", 2, "abc"),
+            ("nccl-allreduce", "--help", 0, "number of GPUs"),
+            ("nccl-allreduce", "abc", 2, "'abc'"),
+            ("nccl-allreduce", "1", 77, "at least 2, not 1")):
+        command = [sys.executable, os.path.join(top, f"examples/python/{name}.py"), argument]
+        done = subprocess.run(command, capture_output=True, text=True,
+                              env={**os.environ, **ENVIRONMENT})
+        assert done.returncode == status and words in done.stdout + done.stderr, done
+        assert "Traceback" not in done.stderr, done
+
+
 def plain_without_mpi():
     """The module says that it needs mpi4py."""
     code = "import sys; sys.modules['mpi4py'] = None; import gpumem.mpi"

@@ -8,6 +8,7 @@ neighbours before each step. Then a vector travels around the ring of all proces
 
 The same program runs on CUDA, OpenCL and the host, with any number of processes."""
 
+import argparse
 import os
 import sys
 
@@ -134,6 +135,9 @@ def run():
               "mpi-ring.py")
 
 
+argparse.ArgumentParser(prog="mpi-ring", description=__doc__.partition("\n\n")[0],
+                        epilog="Start it with mpiexec -n 4 python3 -m mpi4py mpi-ring.py"
+                        ).parse_args()
 try:
     run()
 except GLib.Error as error:

@@ -8,6 +8,7 @@ NCCL is on other streams. The streams wait for each other, and this program does
 The argument is the number of GPUs, by default all. NCCL is loaded with ctypes: the library
 libnccl.so.2 of the system, or that of the package nvidia-nccl-cu12 or -cu13 of PyPI."""
 
+import argparse
 import ctypes
 import glob
 import sys
@@ -128,7 +129,7 @@ def check(workers):
 
 def run(number=None):
     devices = [device for device in Gpu.devices() if device.backend == "cuda"]
-    number = len(devices) if number is None else int(number)
+    number = len(devices) if number is None else number
     if not 2 <= number <= len(devices):
         skip(f"there are {len(devices)} GPUs with CUDA, and this takes at least 2, not {number}")
     nccl = load()
@@ -146,9 +147,11 @@ def run(number=None):
     print(f"NCCL added {number} vectors of {N} numbers in memory of pools")
 
 
+parser = argparse.ArgumentParser(prog="nccl-allreduce", description=__doc__.partition("\n\n")[0])
+parser.add_argument("number", type=int, nargs="?", help="number of GPUs, by default all")
 try:
-    run(*sys.argv[1:2])
+    run(parser.parse_args().number)
 except GLib.Error as error:
     sys.exit(f"nccl-allreduce: {error.message}")
-except (RuntimeError, ValueError) as error:
+except RuntimeError as error:
     sys.exit(f"nccl-allreduce: {error}")
