@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/io/gpu-output-stream.h"
 #include "gpumem/io/gpu-stream-chunks-private.h"
 
@@ -279,6 +280,8 @@ splice_in_thread (GTask        *task,
     g_task_return_int (task, n);
 }
 
+/* Not g_task_run_in_thread(): a splice waits for the peer of its source, and the few threads of GIO
+ * would delay all other asynchronous calls of the process, including those of the peer. */
 static void
 gpu_output_stream_splice_async (GOutputStream             *base,
                                 GInputStream              *source,
@@ -296,7 +299,7 @@ gpu_output_stream_splice_async (GOutputStream             *base,
   g_task_set_source_tag (task, gpu_output_stream_splice_async);
   g_task_set_priority (task, priority);
   g_task_set_task_data (task, splice, splice_free);
-  g_task_run_in_thread (task, splice_in_thread);
+  _gpu_workers_run_task (task, splice_in_thread);
 }
 
 /* Waits for all copies, even if one fails, and reports the first error. */
