@@ -620,6 +620,49 @@ io_unref (TestFixture *fixture)
     }
 }
 
+static gpointer
+release_late (gpointer hold)
+{
+  g_usleep (2 * G_USEC_PER_SEC);
+  test_hold_release (hold);
+
+  return NULL;
+}
+
+/* The last reference to an output stream closes it, without a wait for pending work. */
+static void
+io_dropped_held (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE + 2 * MARGIN, 9);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  GOutputStream *output = output_new (buffer, stream, MARGIN, SIZE);
+  g_autoptr (TestHold) hold = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  GThread *thread;
+
+  if (!test_can_hold (fixture))
+    {
+      g_object_unref (output);
+      return;
+    }
+
+  /* All but the last 100 bytes are in the memory before the stream is held. */
+  test_assert_ok (g_output_stream_write_all (output, g_bytes_get_data (bytes, NULL), SIZE - 100,
+                                             NULL, NULL, &error), error);
+  test_assert_ok (g_output_stream_flush (output, NULL, &error), error);
+  hold = test_hold (stream);
+  thread = g_thread_new ("test-release", release_late, hold);
+  test_assert_ok (g_output_stream_write_all (output, (const guint8 *) g_bytes_get_data (bytes, NULL)
+                                             + SIZE - 100, 100, NULL, NULL, &error), error);
+  g_object_unref (output);
+  event = test_record (stream);
+  g_assert_cmpint (gpu_event_query (event, NULL), ==, GPU_EVENT_STATUS_PENDING);
+  g_thread_join (thread);
+  check_range (buffer, bytes);
+}
+
 /* The last reference to an output stream closes it. */
 static void
 io_dropped (TestFixture *fixture)
@@ -659,6 +702,7 @@ main (int    argc,
   test_add ("invalid", io_invalid);
   test_add ("unref", io_unref);
   test_add ("dropped", io_dropped);
+  test_add ("dropped-held", io_dropped_held);
 
   return test_run ();
 }

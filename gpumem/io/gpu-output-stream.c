@@ -38,9 +38,11 @@
  *
  * The asynchronous functions of #GOutputStream never block the main loop. #GpuOutputStream
  * implements #GSeekable; positions are relative to the begin of the range. A write at the end of
- * the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a time. As with any
- * #GOutputStream, dropping the last reference closes an open stream. That submits the remaining
- * bytes, blocks until the memory has all bytes, and reports no error. So close the stream first.
+ * the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a time.
+ *
+ * As with any #GOutputStream, dropping the last reference closes an open stream. That submits the
+ * remaining bytes, but does not wait for them, and reports no error. So to use the memory without a
+ * stream of the device, or to get errors, close the stream first.
  *
  * Since: 0.1
  */
@@ -51,6 +53,7 @@ struct _GpuOutputStream
   guint           place;            /* the place of the bytes that are not submitted */
   gsize           begin;            /* of these bytes, within the range */
   gsize           filled;           /* number of these bytes */
+  gboolean        is_dropped;       /* the last reference closes the stream */
 };
 
 static void gpu_output_stream_seekable_iface_init (GSeekableIface *iface);
@@ -60,6 +63,13 @@ G_DEFINE_FINAL_TYPE_WITH_CODE (GpuOutputStream, gpu_output_stream, G_TYPE_OUTPUT
                                                       gpu_output_stream_seekable_iface_init))
 
 static const char function[] = "gpu_output_stream_new";
+
+static void
+gpu_output_stream_dispose (GObject *object)
+{
+  GPU_OUTPUT_STREAM (object)->is_dropped = TRUE;
+  G_OBJECT_CLASS (gpu_output_stream_parent_class)->dispose (object);
+}
 
 static void
 gpu_output_stream_finalize (GObject *object)
@@ -302,7 +312,9 @@ gpu_output_stream_splice_async (GOutputStream             *base,
   _gpu_workers_run_task (task, splice_in_thread);
 }
 
-/* Waits for all copies, even if one fails, and reports the first error. */
+/* Waits for all copies, even if one fails, and reports the first error. Does not wait if the last
+ * reference closes the stream: the pending work may need the thread that drops the reference, or a
+ * lock that it holds, such as the GIL of Python. Copies in flight hold all that they use. */
 static gboolean
 gpu_output_stream_flush (GOutputStream  *base,
                          GCancellable   *cancellable,
@@ -313,6 +325,9 @@ gpu_output_stream_flush (GOutputStream  *base,
 
   if (!_gpu_stream_chunks_check (&output->chunks, function, error))
     return FALSE;
+
+  if (output->is_dropped)
+    return submit (output, error);
 
   submit (output, &first);
 
@@ -331,6 +346,7 @@ gpu_output_stream_class_init (GpuOutputStreamClass *class)
 {
   GOutputStreamClass *stream_class = G_OUTPUT_STREAM_CLASS (class);
 
+  G_OBJECT_CLASS (class)->dispose = gpu_output_stream_dispose;
   G_OBJECT_CLASS (class)->finalize = gpu_output_stream_finalize;
   stream_class->write_fn = gpu_output_stream_write;
   stream_class->flush = gpu_output_stream_flush;

@@ -282,9 +282,10 @@ class InputStreamMethods(_IOStreamMethods):
 
 class OutputStreamMethods(_IOStreamMethods):
     """Gpu.OutputStream(memory, offset=0, size=None, stream=None): a Gio.OutputStream that writes a
-    range of memory. The memory has all bytes after flush() or close(). Ctrl-C ends the wait for
-    pending work, and cancels the cancellable of the call. The memory still gets the bytes up to the
-    position of the stream."""
+    range of memory. The memory has all bytes after flush() or close(). A stream that is dropped
+    without close() submits the last bytes, but does not wait for them, and reports no error. Ctrl-C
+    ends the wait for pending work, and cancels the cancellable of the call. The memory still gets
+    the bytes up to the position of the stream."""
 
     def __new__(cls, memory, offset=0, size=None, stream=None):
         memory, offset, size = to_range(memory, offset, size)
