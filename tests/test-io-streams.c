@@ -598,6 +598,24 @@ io_invalid (TestFixture *fixture)
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_SUPPORTED, "GpuInputStream");
 }
 
+static void
+io_other_context (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 9);
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE,
+                                                    &error);
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+
+  g_assert_no_error (error);
+  g_assert_null (gpu_input_stream_new (GPU_MEMORY (buffer), stream, 0, 100, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_input_stream_new", "100 bytes",
+                         "different contexts");
+  g_assert_null (gpu_output_stream_new (GPU_MEMORY (buffer), stream, 0, 100, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_output_stream_new", "100 bytes",
+                         "different contexts");
+}
+
 /* Streams are dropped while copies are in flight. */
 static void
 io_unref (TestFixture *fixture)
@@ -700,6 +718,7 @@ main (int    argc,
   test_add ("failed", io_failed);
   test_add ("failed-early", io_failed_early);
   test_add ("invalid", io_invalid);
+  test_add ("other-context", io_other_context);
   test_add ("unref", io_unref);
   test_add ("dropped", io_dropped);
   test_add ("dropped-held", io_dropped_held);

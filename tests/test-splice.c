@@ -315,6 +315,34 @@ splice_held (TestFixture *fixture)
 }
 
 static void
+splice_other_context (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 9);
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE,
+                                                    &error);
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+  g_autoptr (GAsyncResult) result = NULL;
+  g_auto (Links) links = { .n = 0 };
+  GOutputStream *peer;
+  guint8 data[100] = { 5 };
+
+  g_assert_no_error (error);
+  links_open (&links, 1);
+  peer = g_io_stream_get_output_stream (links.there[0]);
+  test_assert_ok (g_output_stream_write_all (peer, data, 100, NULL, NULL, &error), error);
+  gpu_memory_splice_async (GPU_MEMORY (buffer), stream, 0, 100, FALSE, links.here, 1, NULL,
+                           test_take_result, &result);
+  g_assert_false (gpu_memory_splice_finish (GPU_MEMORY (buffer), test_await (&result), &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_memory_splice_async: the memory "
+                         "of 100 bytes and the stream belong to different contexts");
+  memset (data, 0, 100);
+  test_assert_ok (g_input_stream_read_all (g_io_stream_get_input_stream (links.here[0]), data, 100,
+                                           NULL, NULL, &error), error);
+  g_assert_cmpint (data[0], ==, 5);
+}
+
+static void
 splice_invalid (TestFixture *fixture)
 {
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 9);
@@ -459,6 +487,7 @@ main (int    argc,
   test_add ("reset", splice_reset);
   test_add ("cancelled", splice_cancelled);
   test_add ("held", splice_held);
+  test_add ("other-context", splice_other_context);
   test_add ("invalid", splice_invalid);
   test_add ("unref", splice_unref);
   test_add ("unmap", splice_unmap);

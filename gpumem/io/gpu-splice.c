@@ -411,17 +411,15 @@ splice_start (Splice     *splice,
 }
 
 static gboolean
-check (GpuMemory  *memory,
-       gsize       offset,
-       gsize       size,
-       gboolean    send,
-       guint       n_connections,
-       GError    **error)
+check (GpuMemory    *memory,
+       GpuTimeline  *timeline,
+       gsize         offset,
+       gsize         size,
+       gboolean      send,
+       guint         n_connections,
+       GError      **error)
 {
-  if (!_gpu_memory_check (memory, function, error)
-      || !_gpu_memory_check_range (memory, function, send ? "source" : "destination", offset, size,
-                                   error)
-      || !_gpu_memory_check_host (memory, function, !send, error))
+  if (!_gpu_stream_chunks_check_range (memory, timeline, offset, size, !send, function, error))
     return FALSE;
 
   if (n_connections > 0)
@@ -502,7 +500,7 @@ gpu_memory_splice_async (GpuMemory            *memory,
                                  user_data, &wait, &error);
 
   if (wait.timeline != NULL && !g_cancellable_set_error_if_cancelled (cancellable, &error)
-      && check (memory, offset, size, send, n_connections, &error) && size > 0)
+      && check (memory, wait.timeline, offset, size, send, n_connections, &error) && size > 0)
     splice_start (splice_new (task, memory, wait.timeline, send, cancellable), offset, size,
                   connections, n_connections);
   else

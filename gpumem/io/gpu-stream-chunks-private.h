@@ -22,6 +22,14 @@ typedef struct
   GpuWatch       pending[GPU_STREAM_CHUNKS]; /* the last copy of each place, if it is pending */
 } GpuStreamChunks;
 
+/* Checks the arguments of a stream or a splice, except @timeline == NULL. */
+gboolean _gpu_stream_chunks_check_range (GpuMemory   *memory,
+                                         GpuTimeline *timeline,
+                                         gsize        offset,
+                                         gsize        size,
+                                         gboolean     write,
+                                         const char  *function,
+                                         GError     **error);
 gboolean _gpu_stream_chunks_init     (GpuStreamChunks  *chunks,
                                       GpuMemory        *memory,
                                       GpuStream        *stream,

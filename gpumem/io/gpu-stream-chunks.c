@@ -11,6 +11,27 @@
 #define MAX_CHUNK_SIZE ((gsize) 512 * 1024)
 
 gboolean
+_gpu_stream_chunks_check_range (GpuMemory    *memory,
+                                GpuTimeline  *timeline,
+                                gsize         offset,
+                                gsize         size,
+                                gboolean      write,
+                                const char   *function,
+                                GError      **error)
+{
+  if (!_gpu_memory_check (memory, function, error)
+      || !_gpu_memory_check_range (memory, function, write ? "destination" : "source", offset, size,
+                                   error)
+      || !_gpu_memory_check_host (memory, function, write, error))
+    return FALSE;
+
+  return memory->storage->context == timeline->context
+         || _gpu_native_context_set_memory_mismatch (function, memory->size,
+                                                     memory->storage->context, timeline->context,
+                                                     error);
+}
+
+gboolean
 _gpu_stream_chunks_init (GpuStreamChunks  *chunks,
                          GpuMemory        *memory,
                          GpuStream        *stream,
@@ -22,10 +43,8 @@ _gpu_stream_chunks_init (GpuStreamChunks  *chunks,
 {
   GpuTimeline *timeline = _gpu_memory_peek_timeline (memory, stream, function, NULL, error);
 
-  if (timeline == NULL || !_gpu_memory_check (memory, function, error)
-      || !_gpu_memory_check_range (memory, function, write ? "destination" : "source", offset, size,
-                                   error)
-      || !_gpu_memory_check_host (memory, function, write, error))
+  if (timeline == NULL
+      || !_gpu_stream_chunks_check_range (memory, timeline, offset, size, write, function, error))
     return FALSE;
 
   return _gpu_stream_chunks_open (chunks, memory, timeline, offset, size, error);
