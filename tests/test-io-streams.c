@@ -599,6 +599,46 @@ io_invalid (TestFixture *fixture)
 }
 
 static void
+check_cancelled (gssize result, GError **error)
+{
+  g_assert_cmpint (result, <=, 0);
+  g_assert_error (*error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (error);
+}
+
+/* Every call fails if it is cancelled before, also if it has nothing to wait for. No bytes are
+ * lost. */
+static void
+io_cancelled (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 9);
+  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, 100);
+  g_autoptr (GOutputStream) output = output_new (buffer, NULL, 0, 100);
+  g_autoptr (GInputStream) source = g_memory_input_stream_new_from_data ("more", 4, NULL);
+  g_autoptr (GCancellable) cancelled = g_cancellable_new ();
+  guint8 data[100] = { 1, 2, 3 };
+
+  g_cancellable_cancel (cancelled);
+  g_assert_cmpint (g_output_stream_write (output, data, 3, NULL, &error), ==, 3);
+  check_cancelled (g_output_stream_write (output, data, 3, cancelled, &error), &error);
+  check_cancelled (g_output_stream_splice (output, source, G_OUTPUT_STREAM_SPLICE_NONE, cancelled,
+                                           &error), &error);
+  g_assert_cmpint (g_seekable_tell (G_SEEKABLE (output)), ==, 3);
+  check_cancelled (g_output_stream_flush (output, cancelled, &error), &error);
+  test_assert_ok (g_output_stream_flush (output, NULL, &error), error);
+  check_cancelled (g_output_stream_flush (output, cancelled, &error), &error);
+  g_assert_cmpint (g_input_stream_read (input, data, 2, NULL, &error), ==, 2);
+  g_assert_cmpint (data[1], ==, 2);
+  check_cancelled (g_input_stream_read (input, data, 2, cancelled, &error), &error);
+  check_cancelled (g_input_stream_skip (input, 2, cancelled, &error), &error);
+  g_assert_cmpint (g_seekable_tell (G_SEEKABLE (input)), ==, 2);
+  g_assert_cmpint (g_input_stream_read (input, data, 2, NULL, &error), ==, 2);
+  g_assert_cmpint (data[0], ==, 3);
+  g_assert_cmpint (data[1], ==, 9);
+}
+
+static void
 io_other_context (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
@@ -718,6 +758,7 @@ main (int    argc,
   test_add ("failed", io_failed);
   test_add ("failed-early", io_failed_early);
   test_add ("invalid", io_invalid);
+  test_add ("cancelled", io_cancelled);
   test_add ("other-context", io_other_context);
   test_add ("unref", io_unref);
   test_add ("dropped", io_dropped);

@@ -138,7 +138,7 @@ gpu_input_stream_read (GInputStream  *base,
   gsize chunk;
   gsize begin;
 
-  if (!_gpu_stream_chunks_check (chunks, function, error))
+  if (!_gpu_stream_chunks_check (chunks, cancellable, function, error))
     return -1;
 
   if (chunks->position == chunks->size)
@@ -160,12 +160,12 @@ gpu_input_stream_read (GInputStream  *base,
 static gssize
 gpu_input_stream_skip (GInputStream  *base,
                        gsize          count,
-                       GCancellable  *cancellable G_GNUC_UNUSED,
+                       GCancellable  *cancellable,
                        GError       **error)
 {
   GpuStreamChunks *chunks = &GPU_INPUT_STREAM (base)->chunks;
 
-  if (!_gpu_stream_chunks_check (chunks, function, error))
+  if (!_gpu_stream_chunks_check (chunks, cancellable, function, error))
     return -1;
 
   count = MIN (count, chunks->size - chunks->position);
@@ -199,13 +199,13 @@ static gboolean
 gpu_input_stream_seek (GSeekable     *seekable,
                        goffset        offset,
                        GSeekType      type,
-                       GCancellable  *cancellable G_GNUC_UNUSED,
+                       GCancellable  *cancellable,
                        GError       **error)
 {
   GpuStreamChunks *chunks = &GPU_INPUT_STREAM (seekable)->chunks;
   gboolean success;
 
-  if (!_gpu_stream_chunks_check (chunks, function, error)
+  if (!_gpu_stream_chunks_check (chunks, cancellable, function, error)
       || !g_input_stream_set_pending (G_INPUT_STREAM (seekable), error))
     return FALSE;
 

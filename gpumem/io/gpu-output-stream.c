@@ -160,7 +160,7 @@ gpu_output_stream_write (GOutputStream  *base,
   guint8 *data;
   gsize size;
 
-  if (!_gpu_stream_chunks_check (chunks, function, error)
+  if (!_gpu_stream_chunks_check (chunks, cancellable, function, error)
       || (output->filled == chunks->chunk_size && !submit (output, error)))
     return -1;
 
@@ -195,6 +195,9 @@ read_source (GpuOutputStream  *output,
   gsize size;
   gssize n;
 
+  if (!_gpu_stream_chunks_check (chunks, cancellable, function, error))
+    return -1;
+
   if (chunks->position == chunks->size)
     {
       n = g_input_stream_read (source, &next, 1, cancellable, error);
@@ -228,17 +231,18 @@ gpu_output_stream_splice (GOutputStream             *base,
                           GError                   **error)
 {
   GpuOutputStream *output = GPU_OUTPUT_STREAM (base);
-  gssize n = _gpu_stream_chunks_check (&output->chunks, function, error) ? 1 : -1;
   GError **close_error = error;
   gssize total = 0;
+  gssize n;
 
-  while (n > 0)
+  do
     {
       gsize begin = output->chunks.position;
 
       n = read_source (output, source, cancellable, error);
       total += output->chunks.position - begin;
     }
+  while (n > 0);
 
   if (n < 0)
     close_error = NULL;
@@ -312,7 +316,8 @@ gpu_output_stream_splice_async (GOutputStream             *base,
   _gpu_workers_run_task (task, splice_in_thread);
 }
 
-/* Waits for all copies, even if one fails, and reports the first error. Does not wait if the last
+/* Waits for all copies, even if one fails, and reports the first error. Submits the bytes also if
+ * @cancellable is cancelled; the next flush reports failures. Does not wait if the last
  * reference closes the stream: the pending work may need the thread that drops the reference, or a
  * lock that it holds, such as the GIL of Python. Copies in flight hold all that they use. */
 static gboolean
@@ -323,7 +328,7 @@ gpu_output_stream_flush (GOutputStream  *base,
   GpuOutputStream *output = GPU_OUTPUT_STREAM (base);
   GError *first = NULL;
 
-  if (!_gpu_stream_chunks_check (&output->chunks, function, error))
+  if (!_gpu_stream_chunks_check (&output->chunks, NULL, function, error))
     return FALSE;
 
   if (output->is_dropped)
@@ -332,8 +337,15 @@ gpu_output_stream_flush (GOutputStream  *base,
   submit (output, &first);
 
   for (guint i = 0; i < GPU_STREAM_CHUNKS; i++)
-    _gpu_stream_chunks_wait (&output->chunks, (output->place + i) % GPU_STREAM_CHUNKS, cancellable,
-                             "gpu_output_stream", first == NULL ? &first : NULL);
+    {
+      GError **next = first == NULL ? &first : NULL;
+
+      if (g_cancellable_set_error_if_cancelled (cancellable, next))
+        break;
+
+      _gpu_stream_chunks_wait (&output->chunks, (output->place + i) % GPU_STREAM_CHUNKS,
+                               cancellable, "gpu_output_stream", next);
+    }
 
   if (first != NULL)
     g_propagate_error (error, first);
@@ -369,13 +381,13 @@ static gboolean
 gpu_output_stream_seek (GSeekable     *seekable,
                         goffset        offset,
                         GSeekType      type,
-                        GCancellable  *cancellable G_GNUC_UNUSED,
+                        GCancellable  *cancellable,
                         GError       **error)
 {
   GpuOutputStream *output = GPU_OUTPUT_STREAM (seekable);
   gboolean success;
 
-  if (!_gpu_stream_chunks_check (&output->chunks, function, error)
+  if (!_gpu_stream_chunks_check (&output->chunks, cancellable, function, error)
       || !g_output_stream_set_pending (G_OUTPUT_STREAM (seekable), error))
     return FALSE;
 

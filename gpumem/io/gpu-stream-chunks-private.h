@@ -46,8 +46,9 @@ gboolean _gpu_stream_chunks_open     (GpuStreamChunks  *chunks,
                                       gsize             size,
                                       GError          **error);
 void     _gpu_stream_chunks_clear    (GpuStreamChunks  *chunks);
-/* Returns FALSE with an error if @chunks are not initialized. */
+/* Returns FALSE with an error if @chunks are not initialized, or @cancellable is cancelled. */
 gboolean _gpu_stream_chunks_check    (GpuStreamChunks  *chunks,
+                                      GCancellable     *cancellable,
                                       const char       *function,
                                       GError          **error);
 guint8  *_gpu_stream_chunks_get_data (GpuStreamChunks  *chunks,

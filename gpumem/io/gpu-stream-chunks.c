@@ -93,11 +93,12 @@ _gpu_stream_chunks_clear (GpuStreamChunks *chunks)
 
 gboolean
 _gpu_stream_chunks_check (GpuStreamChunks  *chunks,
+                          GCancellable     *cancellable,
                           const char       *function,
                           GError          **error)
 {
   if (chunks->memory != NULL)
-    return TRUE;
+    return !g_cancellable_set_error_if_cancelled (cancellable, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "the stream has no memory; create it with %s()", function);
