@@ -194,6 +194,37 @@ io_seek_back (TestFixture *fixture)
     }
 }
 
+/* After a seek, a read returns the bytes that the memory has now. */
+static void
+io_seek_reads_again (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, SIZE);
+  const struct { goffset offset; GSeekType type; } seeks[] = {
+    { 0, G_SEEK_CUR }, { 0, G_SEEK_SET }, { 2000000, G_SEEK_SET }, { -1000, G_SEEK_END },
+    { -10, G_SEEK_CUR }
+  };
+  guint8 data[1000];
+
+  g_assert_cmpint (g_input_stream_read (input, data, sizeof data, NULL, &error), ==, sizeof data);
+
+  for (guint8 i = 0; i < G_N_ELEMENTS (seeks); i++)
+    {
+      const guint8 value = i + 1;
+      gsize done;
+
+      test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1,
+                                       &error), error);
+      test_assert_ok (g_seekable_seek (G_SEEKABLE (input), seeks[i].offset, seeks[i].type, NULL,
+                                       &error), error);
+      test_assert_ok (g_input_stream_read_all (input, data, sizeof data, &done, NULL, &error),
+                      error);
+      g_assert_cmpuint (done, >=, 10);
+      test_assert_value (data, value, done);
+    }
+}
+
 /* --- order ------------------------------------------------------------------------------------ */
 
 /* Fails if the result arrives within 30 ms. */
@@ -747,6 +778,7 @@ main (int    argc,
   test_add ("host-memory", io_host_memory);
   test_add ("seek", io_seek);
   test_add ("seek-back", io_seek_back);
+  test_add ("seek-reads-again", io_seek_reads_again);
   test_add ("read-waits", io_read_waits);
   test_add ("write-waits", io_write_waits);
   test_add ("converter", io_converter);

@@ -33,7 +33,10 @@
  * The stream copies the next chunks of at most 512 KiB to page-locked memory while the program uses
  * the current chunk. These copies are operations of a #GpuStream, after the work that is submitted
  * to it before the first read. Do not change the range while it is read: the program may get the
- * earlier or the later bytes.
+ * earlier or the later bytes. After a change, call g_seekable_seek(), also with the current
+ * position: the next read then copies the chunk again, after the work that is submitted before it.
+ * So after each seek, even a read of a few bytes copies up to 512 KiB; g_input_stream_skip() uses
+ * the chunks that are already copied.
  *
  * To send memory fast, read blocks of 512 KiB, because the splice of a socket reads 8 KiB at once;
  * or use gpu_memory_splice_async().
@@ -50,6 +53,7 @@ struct _GpuInputStream
   GInputStream    parent_instance;
   GpuStreamChunks chunks;
   gsize           loaded[GPU_STREAM_CHUNKS]; /* number of the chunk in each place plus 1, or 0 */
+  gboolean        has_sought;       /* the program has read no chunk to its end since a seek */
 };
 
 static void gpu_input_stream_seekable_iface_init (GSeekableIface *iface);
@@ -97,7 +101,8 @@ load (GpuInputStream  *input,
 }
 
 /* Loads @chunk and waits for it. Begins to load the next chunks; if that fails, the read of such a
- * chunk tries again. */
+ * chunk tries again. Loads only @chunk after a seek, because the program may read a few bytes and
+ * seek again. */
 static gboolean
 load_and_wait (GpuInputStream  *input,
                gsize            chunk,
@@ -107,11 +112,12 @@ load_and_wait (GpuInputStream  *input,
   GpuStreamChunks *chunks = &input->chunks;
   guint place = chunk % GPU_STREAM_CHUNKS;
   gsize n_chunks = (chunks->size - 1) / chunks->chunk_size + 1;
+  gsize end = input->has_sought ? chunk + 1 : MIN (chunk + GPU_STREAM_CHUNKS, n_chunks);
 
   if (!load (input, chunk, error))
     return FALSE;
 
-  for (gsize next = chunk + 1; next < MIN (chunk + GPU_STREAM_CHUNKS, n_chunks); next++)
+  for (gsize next = chunk + 1; next < end; next++)
     {
       if (!load (input, next, NULL))
         break;
@@ -154,6 +160,9 @@ gpu_input_stream_read (GInputStream  *base,
   memcpy (buffer, _gpu_stream_chunks_get_data (chunks, chunk % GPU_STREAM_CHUNKS) + begin, count);
   chunks->position += count;
 
+  if (chunks->position % chunks->chunk_size == 0)
+    input->has_sought = FALSE;
+
   return (gssize) count;
 }
 
@@ -195,6 +204,7 @@ gpu_input_stream_tell (GSeekable *seekable)
   return (goffset) GPU_INPUT_STREAM (seekable)->chunks.position;
 }
 
+/* Forgets all chunks, also those that are in flight: the memory may have changed. */
 static gboolean
 gpu_input_stream_seek (GSeekable     *seekable,
                        goffset        offset,
@@ -202,7 +212,8 @@ gpu_input_stream_seek (GSeekable     *seekable,
                        GCancellable  *cancellable,
                        GError       **error)
 {
-  GpuStreamChunks *chunks = &GPU_INPUT_STREAM (seekable)->chunks;
+  GpuInputStream *input = GPU_INPUT_STREAM (seekable);
+  GpuStreamChunks *chunks = &input->chunks;
   gboolean success;
 
   if (!_gpu_stream_chunks_check (chunks, cancellable, function, error)
@@ -210,6 +221,13 @@ gpu_input_stream_seek (GSeekable     *seekable,
     return FALSE;
 
   success = _gpu_stream_chunks_seek (chunks, offset, type, &chunks->position, error);
+
+  if (success)
+    {
+      memset (input->loaded, 0, sizeof input->loaded);
+      input->has_sought = TRUE;
+    }
+
   g_input_stream_clear_pending (G_INPUT_STREAM (seekable));
 
   return success;

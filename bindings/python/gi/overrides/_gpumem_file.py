@@ -265,8 +265,9 @@ class _IOStreamMethods:
 
 class InputStreamMethods(_IOStreamMethods):
     """Gpu.InputStream(memory, offset=0, size=None, stream=None): a Gio.InputStream that reads a
-    range of memory, by default to its end, for sockets, converters and files of Gio. Ctrl-C ends
-    the wait for pending work, and cancels the cancellable of the call."""
+    range of memory, by default to its end, for sockets, converters and files of Gio. The stream
+    reads ahead: after a change of the memory, call seek(), also with the current position. Ctrl-C
+    ends the wait for pending work, and cancels the cancellable of the call."""
 
     def __new__(cls, memory, offset=0, size=None, stream=None):
         memory, offset, size = to_range(memory, offset, size)
