@@ -903,6 +903,26 @@ file_open_errors (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, g_get_tmp_dir ());
 }
 
+/* Messages are UTF-8, although the name of a file need not be. */
+static void
+file_open_not_utf8 (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = g_build_filename (g_get_tmp_dir (), "gpumem-\xff", NULL);
+  g_autofree char *name = g_filename_display_name (path);
+  g_autoptr (GFile) file = g_file_new_for_path (path);
+
+  g_assert_null (gpu_file_open (file, GPU_FILE_FLAGS_READ, &error));
+  g_assert_true (g_utf8_validate (error->message, -1, NULL));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "gpumem-");
+
+  g_assert_cmpint (mkfifo (path, 0600), ==, 0);
+  g_assert_null (gpu_file_open (file, GPU_FILE_FLAGS_READ, &error));
+  g_unlink (path);
+  g_assert_true (g_utf8_validate (error->message, -1, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, name);
+}
+
 /* A terminal that is opened does not become the controlling terminal, through which a key would end
  * the process. Runs in a separate process, as the leader of a session. */
 static void
@@ -1095,6 +1115,7 @@ main (int    argc,
   test_add ("invalid", file_invalid);
   test_add_plain ("open-errors", file_open_errors);
   test_add_plain ("open-creates", file_open_creates);
+  test_add_plain ("open-not-utf8", file_open_not_utf8);
   test_add_plain ("open-terminal", file_open_terminal);
   test_add_plain ("no-size", file_no_size);
 

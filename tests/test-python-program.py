@@ -259,6 +259,30 @@ def test_headers_in_folder_with_blank(fixture):
         equal(result.stdout, "")
 
 
+COMPILER_CHILD = """
+import sys
+import gi
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu
+try:
+    Gpu.Program(Gpu.Context(sys.argv[1]), sys.argv[2])
+except Gpu.NotSupportedError as error:
+    print(ascii(str(error)))
+"""
+
+
+def test_compiler_not_utf8(fixture):
+    """The message is UTF-8, although the name of a compiler in the environment need not be."""
+    name = b"/missing/\xff"
+    result = subprocess.run([sys.executable, "-c", COMPILER_CHILD, fixture.device.id,
+                             "__kernel void compiler_not_utf8 () {}"],
+                            env={**os.environb, b"CC": name, b"GPUMEM_NVRTC": name,
+                                 b"GPUMEM_CACHE_DIR": b""}, stdout=subprocess.PIPE,
+                            text=True, timeout=300, check=True)
+    if fixture.device.backend != "opencl":      # its driver compiles
+        assert r"/missing/\ufffd" in result.stdout, result.stdout
+
+
 def test_headers_refused(fixture):
     """Names that would lead out of the folder of the headers, and values of other types."""
     for name in ("", "/five.h", "../five.h", "kinds/../five.h", "kinds//five.h", "./five.h",

@@ -259,6 +259,7 @@ gpu_file_open (GFile         *file,
   const GpuFileFlags both = GPU_FILE_FLAGS_READ | GPU_FILE_FLAGS_WRITE;
   gboolean creates = (flags & GPU_FILE_FLAGS_CREATE) != 0;
   g_autofree char *path = NULL;
+  g_autofree char *name = NULL;
   int access;
   int fd;
 
@@ -280,6 +281,7 @@ gpu_file_open (GFile         *file,
       return NULL;
     }
 
+  name = g_filename_display_name (path);
   access = (flags & both) == both ? O_RDWR : (flags & both) == GPU_FILE_FLAGS_READ ? O_RDONLY
                                                                                    : O_WRONLY;
   /* O_NOCTTY: a terminal must not become the controlling terminal of the process. */
@@ -291,11 +293,11 @@ gpu_file_open (GFile         *file,
       int code = errno;
 
       g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: cannot open %s: %s",
-                   function, path, g_strerror (code));
+                   function, name, g_strerror (code));
       return NULL;
     }
 
-  return file_new (fd, access, (flags & GPU_FILE_FLAGS_DIRECT) != 0, function, path, error);
+  return file_new (fd, access, (flags & GPU_FILE_FLAGS_DIRECT) != 0, function, name, error);
 }
 
 /* The copy uses the page cache, because not all parts of a file can be accessed without it. */

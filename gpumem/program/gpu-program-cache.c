@@ -494,7 +494,9 @@ _gpu_program_cache_store (const char *key,
       !g_file_set_contents_full (path, (const char *) data, size,
                                  G_FILE_SET_CONTENTS_CONSISTENT, 0600, &error))
     {
-      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: not stored: %s", path,
+      g_autofree char *name = g_filename_display_name (path);
+
+      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: not stored: %s", name,
                         error != NULL ? error->message : g_strerror (errno));
       return;
     }

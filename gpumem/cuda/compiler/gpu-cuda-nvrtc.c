@@ -151,7 +151,9 @@ _gpu_cuda_nvrtc_load (GError **error)
 
   if (g_once_init_enter (&is_tried))
     {
-      failure = load ();
+      g_autofree char *reasons = load ();
+
+      failure = reasons != NULL ? g_utf8_make_valid (reasons, -1) : NULL;
       g_once_init_leave (&is_tried, 1);
     }
 

@@ -69,8 +69,10 @@ find_compiler (GError **error)
 
   if (path == NULL)
     {
+      g_autofree char *name = g_filename_display_name (command);
+
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "host: programs need a C compiler, but '%s' was not found", command);
+                   "host: programs need a C compiler, but '%s' was not found", name);
       return NULL;
     }
 
@@ -107,6 +109,8 @@ run_compiler (GPtrArray   *arguments,
               GError     **error)
 {
   g_auto (GStrv) compiler = find_compiler (error);
+  g_autofree char *name = NULL;
+  g_autofree char *text = NULL;
   g_autoptr (GError) reason = NULL;
 
   if (compiler == NULL)
@@ -116,12 +120,14 @@ run_compiler (GPtrArray   *arguments,
                              product, log, &reason))
     return TRUE;
 
+  name = g_filename_display_name (compiler[0]);
+  text = g_utf8_make_valid (log->str, (gssize) log->len);
+
   if (reason->domain == G_SPAWN_ERROR)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s: %s", compiler[0],
-                 reason->message);
+    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s: %s", name, reason->message);
   else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: %s: %s:\n%s", compiler[0],
-                 reason->message, log->str);
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: %s: %s:\n%s", name,
+                 reason->message, text);
 
   return FALSE;
 }
@@ -443,7 +449,7 @@ _gpu_host_compiler_run (const char         *source,
   _gpu_directory_remove (directory);
 
   if (object != NULL && messages->len > 0)
-    *log = g_strdup (messages->str);
+    *log = g_utf8_make_valid (messages->str, (gssize) messages->len);
 
   return object;
 }
