@@ -834,7 +834,8 @@ file_invalid (TestFixture *fixture)
       g_assert_false (reads[kind] (memory, stream, 0, none, 0, 1, &error));
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_file_open");
       g_assert_false (writes[kind] (memory, stream, 0, read_only, 0, 1, &error));
-      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "not open for writing");
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, path,
+                             "is not open for writing");
       g_assert_false (reads[kind] (memory, stream, 1, file, 0, 100, &error));
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "destination", "100", "1");
       g_assert_false (writes[kind] (memory, stream, 101, file, 0, 0, &error));
@@ -890,6 +891,7 @@ file_open_errors (void)
   refuse_fd (-1, "file descriptor -1 is not open");
   refuse_fd (open (g_get_tmp_dir (), O_RDONLY | O_CLOEXEC), "regular file");
   refuse_fd (open ("/dev/null", O_WRONLY | O_APPEND | O_CLOEXEC), "appending");
+  refuse_fd (open ("/dev/null", O_PATH | O_CLOEXEC), "O_PATH");
   refuse_flags (missing, GPU_FILE_FLAGS_NONE);
   refuse_flags (missing, GPU_FILE_FLAGS_READ | GPU_FILE_FLAGS_CREATE);
   refuse_flags (missing, GPU_FILE_FLAGS_READ | 1 << 10);
@@ -901,6 +903,34 @@ file_open_errors (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_file_get_size", "not open");
   g_assert_null (gpu_file_open (folder, GPU_FILE_FLAGS_READ, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, g_get_tmp_dir ());
+}
+
+/* A pipe is refused with any access, although open() fails if the pipe has no reader. */
+static void
+file_open_pipe (void)
+{
+  const GpuFileFlags flags[] = { GPU_FILE_FLAGS_READ, GPU_FILE_FLAGS_WRITE,
+                                 GPU_FILE_FLAGS_READ | GPU_FILE_FLAGS_WRITE,
+                                 GPU_FILE_FLAGS_WRITE | GPU_FILE_FLAGS_CREATE };
+  g_autofree char *path = g_build_filename (g_get_tmp_dir (), "gpumem-pipe-XXXXXX", NULL);
+  g_autoptr (GFile) file = NULL;
+  int fd = g_mkstemp (path);
+
+  g_assert_cmpint (fd, >=, 0);
+  close (fd);
+  g_unlink (path);
+  g_assert_cmpint (mkfifo (path, 0600), ==, 0);
+  file = g_file_new_for_path (path);
+
+  for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (gpu_file_open (file, flags[i], &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, path, "GpuOutputStream");
+    }
+
+  g_unlink (path);
 }
 
 /* Messages are UTF-8, although the name of a file need not be. */
@@ -1115,6 +1145,7 @@ main (int    argc,
   test_add ("invalid", file_invalid);
   test_add_plain ("open-errors", file_open_errors);
   test_add_plain ("open-creates", file_open_creates);
+  test_add_plain ("open-pipe", file_open_pipe);
   test_add_plain ("open-not-utf8", file_open_not_utf8);
   test_add_plain ("open-terminal", file_open_terminal);
   test_add_plain ("no-size", file_no_size);

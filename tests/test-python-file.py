@@ -233,6 +233,12 @@ def test_paths_in_errors(fixture):
         for one in (read, path / "pipe"):
             with raises(Gpu.Error.INVALID_ARGUMENT, "GpuInputStream", "pipe"):
                 buffer.read_file(one)
+        for one in (path / "pipe", os.fsencode(path / "pipe"),
+                    Gio.File.new_for_path(str(path / "pipe"))):
+            for call in (buffer.write_file, lambda one: stream.write_file(buffer, one),
+                         lambda one: Gpu.File(one, "w")):
+                with raises(Gpu.Error.INVALID_ARGUMENT, "GpuOutputStream", str(path / "pipe")):
+                    call(one)
         os.close(read)
         os.close(write)
 

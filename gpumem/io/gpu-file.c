@@ -157,10 +157,20 @@ _gpu_file_peek_core (GpuFile     *file,
   if ((file->flags & (read ? GPU_FILE_FLAGS_READ : GPU_FILE_FLAGS_WRITE)) != 0)
     return file->core;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the file is not open for %s",
-               function, read ? "reading" : "writing");
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: %s is not open for %s", function,
+               _gpu_transfer_file_get_name (file->core), read ? "reading" : "writing");
 
   return NULL;
+}
+
+static void
+set_wrong_type (const char  *function,
+                const char  *name,
+                GError     **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %s is not a regular file or a block device; for pipes and sockets, use "
+               "GpuInputStream or GpuOutputStream", function, name);
 }
 
 static gboolean
@@ -174,9 +184,7 @@ check_type (int          fd,
   if (fstat (fd, &status) == 0 && !S_ISDIR (status.st_mode) && lseek (fd, 0, SEEK_CUR) >= 0)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: %s is not a regular file or a block device; for pipes and sockets, use "
-               "GpuInputStream or GpuOutputStream", function, name);
+  set_wrong_type (function, name, error);
 
   return FALSE;
 }
@@ -235,6 +243,25 @@ check_flags (GpuFileFlags   flags,
   return FALSE;
 }
 
+/* Sets the error of a failed open(). open() fails with ENXIO for a socket, and for a pipe without a
+ * reader. */
+static void
+set_not_opened (int          code,
+                const char  *path,
+                const char  *name,
+                const char  *function,
+                GError     **error)
+{
+  struct stat status;
+
+  if (code == ENXIO && stat (path, &status) == 0
+      && (S_ISFIFO (status.st_mode) || S_ISSOCK (status.st_mode)))
+    set_wrong_type (function, name, error);
+  else
+    g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: cannot open %s: %s",
+                 function, name, g_strerror (code));
+}
+
 /**
  * gpu_file_open:
  * @file: a local file
@@ -245,8 +272,8 @@ check_flags (GpuFileFlags   flags,
  *
  * Returns: (transfer full): the open file, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for flags
  *   without an access, %GPU_FILE_FLAGS_CREATE without %GPU_FILE_FLAGS_WRITE, a file without a local
- *   path, a directory that is opened for reading, or a pipe; or an error of the domain %G_IO_ERROR,
- *   such as %G_IO_ERROR_NOT_FOUND
+ *   path, a directory that is opened for reading, a pipe or a socket; or an error of the domain
+ *   %G_IO_ERROR, such as %G_IO_ERROR_NOT_FOUND
  *
  * Since: 0.1
  */
@@ -290,10 +317,7 @@ gpu_file_open (GFile         *file,
 
   if (fd < 0)
     {
-      int code = errno;
-
-      g_set_error (error, G_IO_ERROR, g_io_error_from_errno (code), "%s: cannot open %s: %s",
-                   function, name, g_strerror (code));
+      set_not_opened (errno, path, name, function, error);
       return NULL;
     }
 
@@ -326,6 +350,29 @@ get_name (int fd)
          : g_strdup_printf ("the file with descriptor %d", fd);
 }
 
+/* @mode has the flags of the descriptor, or is negative if it is not open. */
+static gboolean
+check_mode (int          fd,
+            int          mode,
+            const char  *function,
+            GError     **error)
+{
+  const char *reason = mode < 0 ? "is not open"
+                       : (mode & O_PATH) != 0
+                         ? "is open with O_PATH, and can neither read nor write"
+                       : (mode & O_APPEND) != 0
+                         ? "is open for appending, and cannot write at a position"
+                       : NULL;
+
+  if (reason == NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: file descriptor %d %s", function,
+               fd, reason);
+
+  return FALSE;
+}
+
 /**
  * gpu_file_new_for_fd: (constructor)
  * @fd: the descriptor of an open file
@@ -336,8 +383,8 @@ get_name (int fd)
  * close it at any time. The access is that of @fd.
  *
  * Returns: (transfer full): the open file, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for other
- *   flags, a descriptor that is not open or is open for appending, a directory, a pipe or a socket;
- *   or %GPU_ERROR_FAILED if the process has too many open files
+ *   flags, a descriptor that is not open or is open for appending or with O_PATH, a directory, a
+ *   pipe or a socket; or %GPU_ERROR_FAILED if the process has too many open files
  *
  * Since: 0.1
  */
@@ -351,16 +398,9 @@ gpu_file_new_for_fd (int            fd,
   int mode = fd < 0 ? -1 : fcntl (fd, F_GETFL);
   int copy;
 
-  if (!check_flags (flags, GPU_FILE_FLAGS_DIRECT, TRUE, function, error))
+  if (!check_flags (flags, GPU_FILE_FLAGS_DIRECT, TRUE, function, error)
+      || !check_mode (fd, mode, function, error))
     return NULL;
-
-  if (mode < 0 || (mode & O_APPEND) != 0)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: file descriptor %d %s",
-                   function, fd, mode < 0 ? "is not open" : "is open for appending, and cannot "
-                                                            "write at a position");
-      return NULL;
-    }
 
   copy = duplicate (fd, mode, error);
 

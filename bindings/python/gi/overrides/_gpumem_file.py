@@ -52,7 +52,12 @@ def _get_fd(file):
 def _open_path(path, flags):
     """Returns a descriptor. Raises the errors of open(). Does not wait for the other end of a pipe,
     which Gpu.File() then refuses."""
-    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno == errno.ENXIO:          # a pipe without a reader, or a socket
+            Gpu.File.open(Gio.File.new_for_path(os.fspath(path)), Gpu.FileFlags.WRITE)
+        raise
     if stat.S_ISDIR(os.fstat(fd).st_mode):
         os.close(fd)
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
