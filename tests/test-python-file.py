@@ -103,6 +103,48 @@ def test_write(fixture):
         equal((path / "text").read_bytes(), b"head" + data[:5])
 
 
+def list_writes(buffer):
+    """Returns the functions that create or replace a file."""
+    stream, array = buffer.context.default_stream, Gpu.Array(buffer.context, 2, "u1")
+    stream.copy(array.memory, buffer)
+
+    def write_in_order(*args, **kwargs):
+        stream.write_file(buffer, *args, **kwargs)
+        stream.synchronize()
+
+    return (buffer.write_file, write_in_order,
+            lambda *args, **kwargs: asyncio.run(buffer.write_file_async(*args, **kwargs)),
+            array.to_file)
+
+
+def test_replaced(fixture):
+    """A path and a Gio.File name a file that keeps the bytes before the position and ends behind
+    the copied bytes. An invalid call neither changes nor creates it."""
+    buffer = Gpu.Buffer(fixture.context, bytes([1, 2]))
+    with folder() as path:
+        old, new = path / "old", path / "new"
+        for kind in (str, os.fsencode, pathlib.Path, lambda name: Gio.File.new_for_path(str(name))):
+            for write in list_writes(buffer):
+                old.write_bytes(b"12345678")
+                write(kind(old), position=3)
+                equal(old.read_bytes(), b"123\1\2")
+                write(kind(new), position=1)
+                equal(new.read_bytes(), b"\0\1\2")
+                new.unlink()
+                old.write_bytes(b"12345678")
+                for name in (old, new):
+                    with raises(TypeError, "stream"):
+                        write(kind(name), stream=3)
+                    with raises(OverflowError, "position"):
+                        write(kind(name), position=-1)
+                equal((old.read_bytes(), new.exists()), (b"12345678", False))
+            for write in list_writes(buffer)[:3]:
+                for name in (old, new):
+                    with raises(Gpu.Error.INVALID_ARGUMENT, "3"):
+                        write(kind(name), offset=3)
+                equal((old.read_bytes(), new.exists()), (b"12345678", False))
+
+
 def test_stream(fixture):
     stream = fixture.context.default_stream
     buffer = Gpu.Buffer(fixture.context, SIZE)

@@ -124,16 +124,39 @@ def _run(function, *args):
     return run_interruptible(lambda: function(*args, cancellable), cancellable.cancel)
 
 
+def _create(path):
+    """Returns a descriptor for writing, and whether the file is new."""
+    flags = os.O_WRONLY | os.O_CREAT
+    try:
+        return _open_path(path, flags | os.O_EXCL), True
+    except FileExistsError:                     # or a symbolic link, also to a missing file
+        return _open_path(path, flags), False
+
+
+def _remove_empty(path, fd):
+    """Removes the open file if it has no bytes, and path still names it."""
+    status = os.fstat(fd)
+    with contextlib.suppress(OSError):
+        if status.st_size == 0 and os.path.samestat(status, os.lstat(path)):
+            os.unlink(path)
+
+
 @contextlib.contextmanager
 def _creating(file):
-    """Yields a Gpu.File for writing, and the descriptor of a file that a path names, or None. Does
-    not truncate the file, because arguments may be invalid."""
-    if not isinstance(file, (str, bytes, os.PathLike)):
+    """Yields a Gpu.File for writing, and the descriptor of a file that a path or a Gio.File names,
+    or None. Does not truncate the file, because arguments may be invalid. If the call fails,
+    removes a new file without bytes."""
+    if not isinstance(file, (str, bytes, os.PathLike, Gio.File)):
         yield _to_file(file, "w"), None
         return
-    fd = _open_path(file, os.O_WRONLY | os.O_CREAT)
+    path = _get_path(file)
+    fd, is_new = _create(path)
     try:
         yield Gpu.File.new_for_fd(fd, Gpu.FileFlags.NONE), fd
+    except BaseException:
+        if is_new:
+            _remove_empty(path, fd)
+        raise
     finally:
         os.close(fd)
 
@@ -148,8 +171,8 @@ def _cut(fd, end, extends=False):
 
 @contextlib.contextmanager
 def _replacing(file, end):
-    """Yields a Gpu.File for writing. A path names a file that has end bytes afterwards, also if no
-    bytes were written."""
+    """Yields a Gpu.File for writing. A path or a Gio.File names a file that has end bytes
+    afterwards, also if no bytes were written."""
     with _creating(file) as (opened, fd):
         yield opened
         if fd is not None:
@@ -174,8 +197,10 @@ class MemoryFileMethods:
 
     def write_file(self, file, offset=0, position=0, size=None, stream=None) -> int:
         """Copies size bytes of the memory, from offset on, by default all, to a position of a file,
-        and waits. Returns the number of bytes. A path names a file that is created or replaced:
-        pass Gpu.File(path, "r+") to change a part of a file. Errors are as in read_file()."""
+        and waits. Returns the number of bytes. Errors are as in read_file(). A path or a Gio.File
+        names a file that is created or replaced: it keeps the bytes before the position, and ends
+        behind the copied bytes. Pass Gpu.File(path, "r+") to keep the bytes behind them as well. If
+        the arguments are invalid, the call neither changes nor creates the file."""
         offset, position, size = _get_range(self, None, offset, position, size)
         with _replacing(file, position + size) as opened:
             _run(Gpu.Memory.write_file, self, stream, offset, opened, position, size)
@@ -357,9 +382,9 @@ class StreamFileMethods:
     def write_file(self, source, file, offset=0, position=0, size=None, cancellable=None) -> int:
         """Copies size bytes of memory, from offset on, by default all, to a position of a file, in
         the order of the stream, and returns their number at once. Errors are as in read_file(). A
-        path names a file that is created or replaced. If the file is longer than its new contents,
-        the call itself cuts it: earlier work of the stream must not read or write the rest. Pass
-        Gpu.File(path, "r+") to change a part of a file."""
+        path or a Gio.File names a file that is created or replaced, as by Memory.write_file(). If
+        the file is longer than its new contents, the call itself cuts it: earlier work of the
+        stream must not read or write the rest."""
         source, offset, size = to_range(source, offset, size, self, "source")
         position = to_size(position, "position")
         if source is None:
@@ -392,7 +417,7 @@ class ArrayFileMethods:
 
     def to_file(self, file, position=0, stream=None):
         """Writes the elements in C order to a file, as numpy.ndarray.tofile() does, and waits. A
-        path names a file that is created or replaced."""
+        path or a Gio.File names a file that is created or replaced, as by Memory.write_file()."""
         position = to_size(position, "position")
         array = self
         if not self.is_contiguous(Gpu.ArrayOrder.C):
