@@ -4,6 +4,7 @@ from the file, and errors name the argument or the position in the file."""
 
 import asyncio
 import contextlib
+import functools
 import gc
 import gzip
 import io
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from python_util import DEADLINE, equal, main, need_numpy, np, raises
+from python_util import DEADLINE, NoGate, equal, main, need_numpy, np, raises
 from gi.repository import Gio, GLib, GObject, Gpu
 
 SIZE = 300_007
@@ -427,6 +428,65 @@ def test_splice(fixture):
     for here, there in pairs:
         here.close()
         there.close()
+
+
+async def cancel(coroutine, delay):
+    """Cancels a coroutine twice, once it has begun, and returns when its await has ended."""
+    task = asyncio.ensure_future(coroutine)
+    await asyncio.sleep(delay)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    return task.cancelled()
+
+
+async def fail(coroutine):
+    with contextlib.suppress(ZeroDivisionError):
+        await coroutine
+
+
+def test_cancelled_files(fixture):
+    """When the await of a cancelled copy ends, nothing uses the file any more, even if the earlier
+    work of the stream never completes. The same is true for a copy whose progress() fails."""
+    size = 8 << 20
+    buffer = Gpu.Buffer(fixture.context, size)
+
+    async def stop(file, stream, number, holds):
+        write = functools.partial(buffer.write_file_async, file, stream=stream)
+        if number % 4 == 3 and not holds:
+            await fail(write(progress=lambda current, total: 1 / 0))
+        else:
+            cancelled = await cancel(write(), 0.002 * (number % 4))
+            assert cancelled or not holds
+
+    for number in range(24):
+        with random_file(5) as (path, data):
+            stream = fixture.new_stream()
+            gate = fixture.gate(stream, False) if number % 3 else NoGate()
+            asyncio.run(stop(Gpu.File(path, "r+"), stream, number, gate.holds))
+            before = os.path.getsize(path)
+            gate.complete()
+            stream.synchronize()
+            time.sleep(0.01)
+            equal(os.path.getsize(path), before, f"size after copy {number}")
+
+
+def test_cancelled_splice(fixture):
+    """When the await of a cancelled transfer ends, nothing uses its memory any more."""
+    buffer = fixture.buffer(10)
+
+    async def retry():
+        for number in range(40):
+            pairs, (again, sender) = [socket.socketpair() for i in range(10)], socket.socketpair()
+            sender.sendall(b"0123456789")
+            assert await cancel(buffer.splice_async([here for here, _ in pairs], False), 0.001)
+            equal(await buffer.splice_async([again], False), 10)
+            for end in (again, sender, *(end for pair in pairs for end in pair)):
+                end.close()
+
+    asyncio.run(retry())
 
 
 def test_gio_streams(fixture):

@@ -2,6 +2,7 @@
 """Shared helpers of the Gpu overrides: the memory of Python objects, waits that Ctrl-C interrupts,
 and waits under asyncio."""
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -521,63 +522,96 @@ def _run_later(function):
     source.attach(_get_await_context())
 
 
-async def wait_for(begin, finish, progress=None, caller=None):
-    """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
-    calls begin (cancellable, callback, report), and progress (current, total) in the loop. An
-    exception of progress() cancels the operation, and reaches the caller. Errors of failed work
-    name the function caller, by default the coroutine that the program awaits."""
-    import asyncio
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function (current, total), not {progress!r}")
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    caller = caller or find_caller()
-    cancellable = Gio.Cancellable()
+class _Operation:
+    """A call of an asynchronous C function that a coroutine awaits. The helper thread runs start(),
+    done() and report(), and the loop runs the other methods."""
 
-    def settle(value, error):
-        if future.done():
-            pass
-        elif error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(value)
+    def __init__(self, loop, begin, finish, progress, caller, awaits_end):
+        self._loop, self._begin, self._finish = loop, begin, finish
+        self._progress, self._caller, self._awaits_end = progress, caller, awaits_end
+        self._failure = None                    # of progress()
+        self.cancellable = Gio.Cancellable()
+        self.future = loop.create_future()
 
-    def call_later(function, *args):
+    def start(self, *data):
         try:
-            loop.call_soon_threadsafe(function, *args)
+            self._begin(self.cancellable, self.done,
+                        *([self.report] if self._progress is not None else []))
+        except Exception as error:
+            error.__traceback__ = None          # its frames keep files open
+            self._call_later(self._settle, None, error)
+        return GLib.SOURCE_REMOVE
+
+    def done(self, source, result):
+        try:
+            self._call_later(self._settle, self._finish(result), None)
+        except Exception as error:
+            self._call_later(self._settle, None,
+                             name_call(error, self._caller))
+
+    def report(self, current, total):
+        self._call_later(self._show, current, total)
+
+    def _call_later(self, function, *args):
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
             pass                                # the loop is closed and has no waiters
 
-    def settle_later(value, error):
-        call_later(settle, value, error)
+    def _settle(self, value, error):
+        failure, self._failure = self._failure or error, None
+        if self.future.done():
+            return
+        if failure is not None:
+            self.future.set_exception(failure)
+        else:
+            self.future.set_result(value)
 
-    def show(current, total):
+    def _show(self, current, total):
         try:
-            if not future.done():
-                progress(current, total)
+            if self._failure is None and not self.future.done():
+                self._progress(current, total)
         except Exception as error:
-            cancellable.cancel()
-            settle(None, error)
+            self.cancellable.cancel()
+            self._failure = error
+            if not self._awaits_end:
+                self._settle(None, None)
 
-    def report(current, total):
-        call_later(show, current, total)
 
-    def done(source, result):
-        try:
-            settle_later(finish(result), None)
-        except Exception as error:
-            settle_later(None, name_call(error, caller))
-
-    def start(*data):
-        try:
-            begin(cancellable, done, *([report] if progress is not None else []))
-        except Exception as error:
-            settle_later(None, error.with_traceback(None))  # its frames keep files open
-        return GLib.SOURCE_REMOVE
-
-    _run_later(start)
+async def _wait_until_end(operation):
+    """Waits until an operation has ended, also if the await is cancelled, which cancels the
+    operation, and if it is cancelled again."""
+    import asyncio
+    future, cancellable = operation.future, operation.cancellable
+    del operation
     try:
-        return await future
+        await asyncio.wait([future])
     except asyncio.CancelledError:
         cancellable.cancel()
+        while not future.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
+        future.exception()                      # otherwise asyncio reports that it was not used
+        raise
+
+
+async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False):
+    """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
+    calls begin (cancellable, callback, report), and progress (current, total) in the loop. An
+    exception of progress() cancels the operation, and reaches the caller. Errors of failed work
+    name the function caller, by default the coroutine that the program awaits. With awaits_end,
+    which needs an operation that its cancellable ends soon, the operation has ended when the await
+    ends, also if the await is cancelled or progress() fails."""
+    import asyncio
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function (current, total), not {progress!r}")
+    operation = _Operation(asyncio.get_running_loop(), begin, finish, progress,
+                           caller or find_caller(), awaits_end)
+    _run_later(operation.start)
+    try:
+        if awaits_end:
+            await _wait_until_end(operation)
+        return await operation.future
+    except asyncio.CancelledError:
+        operation.cancellable.cancel()
         raise

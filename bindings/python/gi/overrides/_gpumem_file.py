@@ -209,7 +209,8 @@ class MemoryFileMethods:
     @_or_callback("Memory", "read_file_async")
     async def read_file_async(self, file, offset=0, position=0, size=None, stream=None, *,
                               progress=None) -> int:
-        """read_file() for asyncio. Use the memory only after the copy has completed.
+        """read_file() for asyncio. Use the memory only after the copy has completed. A cancelled
+        await ends the copy, and raises CancelledError once nothing uses the file.
         progress(current, total) is called as by Buffer.read_async()."""
         file = _to_file(file, "r")
         try:
@@ -217,7 +218,7 @@ class MemoryFileMethods:
             await wait_for(
                 lambda cancellable, callback, report=None: Gpu.Memory.read_file_async(
                     self, stream, offset, file, position, size, cancellable, report, (), callback),
-                self.read_file_finish, progress)
+                self.read_file_finish, progress, awaits_end=True)
             return size
         finally:
             del file                            # an exception keeps this frame
@@ -225,7 +226,8 @@ class MemoryFileMethods:
     @_or_callback("Memory", "write_file_async")
     async def write_file_async(self, file, offset=0, position=0, size=None, stream=None, *,
                                progress=None) -> int:
-        """write_file() for asyncio. Change the memory only after the copy has completed."""
+        """write_file() for asyncio. Change the memory only after the copy has completed. A
+        cancelled await ends the copy as in read_file_async()."""
         offset, position, size = _get_range(self, None, offset, position, size)
         with _replacing(file, position + size) as opened:
             try:
@@ -233,7 +235,7 @@ class MemoryFileMethods:
                     lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
                         self, stream, offset, opened, position, size, cancellable, report, (),
                         callback),
-                    self.write_file_finish, progress)
+                    self.write_file_finish, progress, awaits_end=True)
             finally:
                 del opened                      # an exception keeps this frame
         return size
@@ -244,7 +246,8 @@ class MemoryFileMethods:
         them, and returns their number. A connection is a Gio.IOStream or a connected socket of
         Python. Each connection transfers one contiguous part of size / len(connections) bytes,
         rounded up; the last parts may be shorter. Use neither the memory nor the connections before
-        the end. After an error, close the connections."""
+        the end. After an error, close the connections. A cancelled await ends the transfer, and
+        raises CancelledError once nothing uses the memory and the connections."""
         connections = list(connections)
         # Gio.Socket makes a socket non-blocking, also for its duplicates.
         blocking = [connection for connection in connections
@@ -255,7 +258,7 @@ class MemoryFileMethods:
         await wait_for(
             lambda cancellable, callback: Gpu.Memory.splice_async(
                 self, stream, offset, size, send, connections, cancellable, callback),
-            self.splice_finish)
+            self.splice_finish, awaits_end=True)
         for connection in blocking:
             os.set_blocking(connection.fileno(), True)
         return size
