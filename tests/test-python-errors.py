@@ -8,8 +8,10 @@ import gc
 import os
 import pickle
 import re
+import socket
 import sys
 import threading
+import time
 import warnings
 import weakref
 
@@ -748,6 +750,53 @@ def test_frames(fixture):
                      lambda: Gpu.Event.new_wrapped(Odd(), 5, 0),
                      lambda: Gpu.Program.new_linked(fixture.context, [], None)):
             equal(fail(call)(), None)
+    finally:
+        gc.enable()
+
+
+def test_frames_of_coroutines(fixture):
+    """A failed or cancelled coroutine keeps no reference to the frames of its callers."""
+    class Content:
+        pass
+
+    buffer = fixture.buffer(1000)
+
+    def stop(current, total):
+        raise ZeroDivisionError
+
+    async def fail(call):
+        content = Content()
+        try:
+            await call()
+        except (GLib.Error, ZeroDivisionError, asyncio.CancelledError):
+            return weakref.ref(content)
+        raise AssertionError("the coroutine did not fail")
+
+    async def check(call):
+        reference = await fail(call)
+        deadline = time.monotonic() + 10        # for the thread that reported the error
+        while reference() is not None and time.monotonic() < deadline:
+            await asyncio.sleep(0.001)
+        equal(reference(), None)
+
+    async def read_nothing():
+        here, there = socket.socketpair()
+        asyncio.get_running_loop().call_later(0.01, asyncio.current_task().cancel)
+        with here, there:
+            await buffer.splice_async([here], False)
+
+    gc.disable()
+    try:
+        for call in (lambda: buffer.read_async(999, 10), read_nothing,
+                     lambda: buffer.read_async(999, 10, progress=stop),
+                     lambda: buffer.read_async(progress=stop),
+                     lambda: buffer.write_async(bytes(1001)),
+                     lambda: buffer.write_async(bytes(1000), progress=stop),
+                     lambda: buffer.read_file_async("/dev/null", size=1),
+                     lambda: buffer.read_file_async("/dev/zero", size=9, progress=stop),
+                     lambda: buffer.write_file_async("/dev/full"),
+                     lambda: buffer.splice_async([], True)):
+            asyncio.run(check(call))
     finally:
         gc.enable()
 

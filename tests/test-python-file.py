@@ -489,6 +489,30 @@ def test_cancelled_splice(fixture):
     asyncio.run(retry())
 
 
+def test_failed_splice_closes(fixture):
+    """The peer of a connection gets its end as soon as the program closes the socket after a
+    failure, without the garbage collector."""
+    buffer = fixture.buffer(10)
+
+    async def fail(connections, offset):
+        with contextlib.suppress(GLib.Error):
+            await buffer.splice_async(connections, False, offset, 10)
+
+    gc.disable()
+    try:
+        for offset in (0, 5):
+            pairs = [socket.socketpair() for i in range(2)]
+            pairs[0][1].close()
+            asyncio.run(fail([here for here, there in pairs], offset))
+            for here, _ in pairs:
+                here.close()
+            pairs[1][1].settimeout(DEADLINE)
+            equal(pairs[1][1].recv(1), b"")
+            pairs[1][1].close()
+    finally:
+        gc.enable()
+
+
 def test_gio_streams(fixture):
     data = bytes(SIZE // 2) + os.urandom(SIZE - SIZE // 2)
     buffer, copy = fixture.buffer(data), fixture.buffer(bytes(SIZE))

@@ -416,6 +416,36 @@ def check_interrupts(fixture, make_waits):
     fixture.context.synchronize()
 
 
+def test_interrupt_keeps_nothing(fixture):
+    """A call that Ctrl-C has interrupted, and that then fails, does not keep its memory."""
+    need(fixture, Gpu.Capabilities.USER_EVENTS)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    dead = []
+    calls = (lambda buffer, stream: buffer.read_file("/dev/zero", size=9, stream=stream),
+             lambda buffer, stream: buffer.write_file("/dev/null", stream=stream),
+             lambda buffer, stream: buffer.read_bytes(stream, 0, 64, None))
+
+    def start(number, call, stream):
+        buffer = fixture.buffer(64)
+        buffer.weak_ref(dead.append, number)
+        call(buffer, stream)
+
+    gc.disable()
+    try:
+        for number, call in enumerate(calls):
+            stream = fixture.new_stream()
+            gate = fixture.gate(stream)
+            interrupt(lambda: start(number, call, stream))
+            gate.fail("the stream is broken")
+            with raises(GLib.Error):
+                stream.synchronize()
+            del stream, gate
+            await_equal(lambda: dead[-1:], [number])
+    finally:
+        gc.enable()
+        signal.signal(signal.SIGINT, previous)
+
+
 def test_interrupt_arrays(fixture):
     """Transfers of arrays behind pending work end with KeyboardInterrupt, and are done later."""
     need_numpy()

@@ -383,7 +383,7 @@ def run_interruptible(function, cancel=None):
     the wait, not the function. If there is a function cancel, Ctrl-C calls it and waits again."""
     if not takes_signals() or sys.is_finalizing():      # which has ended the threads
         return function()
-    outcome = []
+    outcome = kept = []
     caller = find_caller()
     done = threading.Lock()
     done.acquire()
@@ -393,12 +393,13 @@ def run_interruptible(function, cancel=None):
         tasks = _start_thread()
 
     def run():
-        nonlocal function, caller
+        nonlocal function, caller, outcome
         try:
             outcome.append((run_for(caller, function), None))
         except BaseException as error:
             outcome.append((None, error))
-        function = caller = None                # the thread must not keep them alive
+        # The thread must not keep them alive, nor an error the outcome that contains it
+        function = caller = outcome = None
         _idle.append(tasks)
         done.release()
 
@@ -410,7 +411,7 @@ def run_interruptible(function, cancel=None):
             cancel()
             done.acquire()
         raise
-    result, error = outcome.pop()
+    result, error = kept.pop()
     if error is None:
         return result
     try:
@@ -524,7 +525,8 @@ def _run_later(function):
 
 class _Operation:
     """A call of an asynchronous C function that a coroutine awaits. The helper thread runs start(),
-    done() and report(), and the loop runs the other methods."""
+    done() and report(). The loop runs the other methods, which keep no exception in a cycle: its
+    traceback refers to memory and files of the program."""
 
     def __init__(self, loop, begin, finish, progress, caller, awaits_end):
         self._loop, self._begin, self._finish = loop, begin, finish
@@ -538,8 +540,7 @@ class _Operation:
             self._begin(self.cancellable, self.done,
                         *([self.report] if self._progress is not None else []))
         except Exception as error:
-            error.__traceback__ = None          # its frames keep files open
-            self._call_later(self._settle, None, error)
+            self._call_later(self._settle, None, error.with_traceback(None))
         return GLib.SOURCE_REMOVE
 
     def done(self, source, result):
@@ -547,7 +548,7 @@ class _Operation:
             self._call_later(self._settle, self._finish(result), None)
         except Exception as error:
             self._call_later(self._settle, None,
-                             name_call(error, self._caller))
+                             name_call(error.with_traceback(None), self._caller))
 
     def report(self, current, total):
         self._call_later(self._show, current, total)
@@ -576,6 +577,8 @@ class _Operation:
             self._failure = error
             if not self._awaits_end:
                 self._settle(None, None)
+        finally:
+            del self                            # the traceback refers to this frame
 
 
 async def _wait_until_end(operation):
@@ -615,3 +618,5 @@ async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False):
     except asyncio.CancelledError:
         operation.cancellable.cancel()
         raise
+    finally:
+        del operation                           # its future keeps the exception

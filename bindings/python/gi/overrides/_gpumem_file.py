@@ -254,11 +254,14 @@ class MemoryFileMethods:
                     if not isinstance(connection, Gio.IOStream)
                     and os.get_blocking(connection.fileno())]
         connections = [_to_connection(connection) for connection in connections]
-        offset, _, size = _get_range(self, None, offset, 0, size)
-        await wait_for(
-            lambda cancellable, callback: Gpu.Memory.splice_async(
-                self, stream, offset, size, send, connections, cancellable, callback),
-            self.splice_finish, awaits_end=True)
+        try:
+            offset, _, size = _get_range(self, None, offset, 0, size)
+            await wait_for(
+                lambda cancellable, callback: Gpu.Memory.splice_async(
+                    self, stream, offset, size, send, connections, cancellable, callback),
+                self.splice_finish, awaits_end=True)
+        finally:
+            del connections                     # an exception keeps this frame
         for connection in blocking:
             os.set_blocking(connection.fileno(), True)
         return size
