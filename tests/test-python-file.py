@@ -393,6 +393,30 @@ def test_asyncio(fixture):
         equal(reports[-1], (SIZE, SIZE))
 
 
+def test_order_of_coroutines(fixture):
+    """Work that is submitted after a coroutine has begun is ordered after its copy."""
+    target = Gpu.Buffer(fixture.context, 1000)
+
+    async def run(path):
+        for number in range(20):
+            stream, buffer = fixture.new_stream(), fixture.buffer(bytes(1000))
+            read = asyncio.ensure_future(buffer.read_file_async(path, stream=stream))
+            await asyncio.sleep(0)
+            stream.copy(target, buffer)
+            await read
+            write = asyncio.ensure_future(buffer.write_file_async(path, stream=stream))
+            await asyncio.sleep(0)
+            stream.fill(buffer, 0)
+            await write
+            stream.synchronize()
+            equal(target.read(), b"1" * 1000, f"copy {number}")
+            equal(path.read_bytes(), b"1" * 1000, f"file {number}")
+
+    with folder() as path:
+        (path / "data").write_bytes(b"1" * 1000)
+        asyncio.run(run(path / "data"))
+
+
 def test_main_loop(fixture):
     buffer = Gpu.Buffer(fixture.context, SIZE)
     loop = GLib.MainLoop()
