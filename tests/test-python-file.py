@@ -513,6 +513,21 @@ def test_cancelled_splice(fixture):
     asyncio.run(retry())
 
 
+def test_wrong_connections(fixture):
+    """The error names the value. The sockets do not change, and no descriptor is closed twice."""
+    buffer = fixture.buffer(10)
+    here, there = socket.socketpair()
+    with here, there, open("/dev/null", "rb") as file:
+        for connection, value in ((5, "5"), (file, "_io.Buffered"), (None, "None")):
+            before = os.listdir("/proc/self/fd")
+            with raises(TypeError, "connection must be a Gio.IOStream or a socket, not", value):
+                asyncio.run(buffer.splice_async([here, connection], True))
+            assert here.getblocking() and os.get_blocking(here.fileno())
+            equal(os.listdir("/proc/self/fd"), before)
+    with raises(OSError, "Bad file descriptor"):
+        asyncio.run(buffer.splice_async([here], True))
+
+
 def test_failed_splice_closes(fixture):
     """The peer of a connection gets its end as soon as the program closes the socket after a
     failure, without the garbage collector."""

@@ -249,6 +249,8 @@ class MemoryFileMethods:
         the end. After an error, close the connections. A cancelled await ends the transfer, and
         raises CancelledError once nothing uses the memory and the connections."""
         connections = list(connections)
+        for connection in connections:
+            _check_connection(connection)
         # Gio.Socket makes a socket non-blocking, also for its duplicates.
         blocking = [connection for connection in connections
                     if not isinstance(connection, Gio.IOStream)
@@ -267,16 +269,21 @@ class MemoryFileMethods:
         return size
 
 
+def _check_connection(connection):
+    if isinstance(connection, Gio.IOStream):
+        return
+    if not hasattr(connection, "fileno") \
+            or not stat.S_ISSOCK(os.fstat(connection.fileno()).st_mode):
+        raise TypeError("a connection must be a Gio.IOStream or a socket, not "
+                        f"{describe(connection)}")
+
+
 def _to_connection(connection):
     """Duplicates the descriptor of a socket of Python, which keeps its own."""
     if isinstance(connection, Gio.IOStream):
         return connection
-    fd = os.dup(connection.fileno())
-    try:
-        socket = Gio.Socket.new_from_fd(fd)
-    except GLib.Error:
-        os.close(fd)
-        raise
+    # If this fails, GLib closes the descriptor.
+    socket = Gio.Socket.new_from_fd(os.dup(connection.fileno()))
     return socket.connection_factory_create_connection()
 
 
