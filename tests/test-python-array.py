@@ -3,7 +3,9 @@
 
 import array as arrays
 import asyncio
+import contextlib
 import gc
+import importlib
 import random
 import sys
 import threading
@@ -548,12 +550,36 @@ def test_no_arithmetic(fixture):
     same(np.asarray(array), data)
 
 
+def list_foreign_dtypes():
+    """Returns dtypes of other packages than NumPy, and unsigned integers of the same size."""
+    found = []
+    for name, types, view in (
+            ("numpy.core._rational_tests", ["rational"], "uint64"),
+            ("numpy._core._rational_tests", ["rational"], "uint64"),
+            ("ml_dtypes", ["float8_e4m3fn", "float8_e5m2", "int4"], "uint8")):
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(name)
+            found += [(np.dtype(getattr(module, one)), view) for one in types]
+    return found
+
+
 def test_refused_types(fixture):
     need_numpy()
     for dtype, word in (("S5", "V5"), ("U2", "V8"), ("M8[ns]", "V8"), ("m8[s]", "V8"),
                         (("f4", (2,)), "(2,)"), ([("name", "S4")], "V4")):
         with raises(TypeError, word):
             Gpu.Array.zeros(fixture.context, 3, dtype)
+    for dtype, view in list_foreign_dtypes():
+        data = np.zeros(3, dtype)
+        for call in (lambda: Gpu.Array.zeros(fixture.context, 3, dtype),
+                     lambda: Gpu.Array.from_numpy(fixture.context, data),
+                     lambda: Gpu.Array.from_numpy(fixture.context,
+                                                  np.zeros(3, [("a", "i1"), ("b", dtype)])),
+                     lambda: Gpu.DType(np.dtype([("a", dtype, (2,))]))):
+            with raises(TypeError, f"dtype {dtype}", f"view('{view}')"):
+                call()
+        array = Gpu.Array.from_numpy(fixture.context, data.view(view))
+        equal(array.to_numpy().view(dtype).tolist(), data.tolist())
     array = Gpu.Array.zeros(fixture.context, 3, "int8")
     for key in (True, np.bool_(False)):
         with raises(TypeError, "array index must be"):

@@ -38,6 +38,11 @@ def _from_numpy_dtype(dtype):
         advice = f", or as 'V{dtype.itemsize}'" if dtype.itemsize > 0 else ""
         raise TypeError(f"devices have no elements of dtype {dtype}: view the array as numbers"
                         f"{advice}")
+    if dtype.isbuiltin == 2:                    # of another package: its text is "<V1" or "<f1"
+        view = f"uint{8 * dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) \
+            else f"V{dtype.itemsize}"
+        raise TypeError(f"devices have no elements of dtype {dtype}: view the array as numbers, "
+                        f"with view('{view}')")
     if dtype.names is None:
         return Gpu.DType.new_from_string(dtype.str)
     record = Gpu.DType.new_record(dtype.itemsize)
