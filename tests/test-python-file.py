@@ -59,7 +59,7 @@ def test_kinds_of_files(fixture):
             buffer.fill(0)
             equal(buffer.read_file(one), SIZE)
             equal(buffer.read(), data)
-        equal(file.tell(), 0)
+        equal(file.tell(), SIZE)
 
 
 def test_ranges(fixture):
@@ -81,6 +81,74 @@ def test_ranges(fixture):
             buffer.read_file(path, position=1.5)
         with raises(OverflowError, "offset", "-1"):
             buffer.read_file(path, offset=-1)
+
+
+def test_position_of_open_file(fixture):
+    """A copy without a position begins at that of an open file, and moves it, as NumPy does. A copy
+    with a position leaves it. A Gpu.File and a descriptor have none."""
+    buffer, stream = fixture.buffer(b"12345"), fixture.context.default_stream
+    writes = (lambda file: buffer.write_file(file, size=3),
+              lambda file: stream.write_file(buffer, file, size=3),
+              lambda file: asyncio.run(buffer.write_file_async(file, size=3)))
+    target = fixture.buffer(20)
+
+    async def read_both(file):
+        await asyncio.gather(target.read_file_async(file, size=4),
+                             target.read_file_async(file, 4, size=2))
+
+    with folder() as path:
+        for mode in ("wb", "w+b"):
+            for write in writes:
+                with open(path / "data", mode) as file:
+                    file.write(b"head")
+                    write(file)
+                    file.write(b"-")
+                    write(file)
+                    buffer.write_file(file, position=1, size=1)
+                    equal(file.tell(), 11)
+                    file.write(b"end")
+                    stream.synchronize()
+                equal((path / "data").read_bytes(), b"h1ad123-123end")
+        for mode, buffering in (("rb", -1), ("rb", 0), ("r+b", -1)):
+            with open(path / "data", mode, buffering) as file:
+                equal(file.read(2), b"h1")
+                equal(target.read_file(file, size=2), 2)
+                equal(stream.read_file(target, file, 2, size=3), 3)
+                equal((target.read(0, 5), file.tell(), file.read(1)), (b"ad123", 7, b"-"))
+                asyncio.run(read_both(file))
+                equal((target.read(0, 6), file.tell()), (b"123end", 14))
+                file.seek(3)
+                equal((target.read_file(file), file.tell()), (11, 14))
+                equal(target.read(0, 11), b"d123-123end")
+                file.seek(3)
+                equal((target.read_file(file.fileno()), file.tell()), (14, 3))
+                equal((target.read_file(Gpu.File(file)), file.tell()), (14, 3))
+
+
+def test_position_of_arrays(fixture):
+    need_numpy()
+    numbers = np.arange(12, dtype="int32").reshape(3, 4)
+    array = Gpu.Array.from_numpy(fixture.context, numbers)
+    views = ((array, numbers), (array.T, numbers.T), (array[:0], numbers[:0]),
+             (array[1:, ::2], numbers[1:, ::2]))
+    with folder() as path:
+        with open(path / "ours", "wb") as ours, open(path / "theirs", "wb") as theirs:
+            for file in (ours, theirs):
+                file.write(b"head")
+            for view, expected in views:
+                view.to_file(ours)
+                expected.tofile(theirs)
+                equal(ours.tell(), theirs.tell())
+        equal((path / "ours").read_bytes(), (path / "theirs").read_bytes())
+        with open(path / "ours", "rb") as file:
+            file.read(4)
+            for _, expected in views:
+                read = Gpu.Array.from_file(fixture.context, file, "int32", expected.shape)
+                equal(read.to_numpy().tolist(), expected.tolist())
+            file.seek(100)
+            equal(Gpu.Array.from_file(fixture.context, file, "int32").tolist(), [4, 6, 8, 10])
+            equal(Gpu.Array.from_file(fixture.context, file, "int32", 2, 4).tolist(), [0, 1])
+            equal(file.tell(), 116)
 
 
 def test_write(fixture):

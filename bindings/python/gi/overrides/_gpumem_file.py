@@ -107,9 +107,27 @@ def _to_file(file, mode):
     return file if isinstance(file, Gpu.File) else _open(file, mode)
 
 
+def _is_seekable(file):
+    """Returns whether this is an open file of Python that has a position."""
+    return hasattr(file, "fileno") and hasattr(file, "seekable") and file.seekable()
+
+
+def _to_position(file, position):
+    """Returns the position of a copy: by default that of an open file of Python, and else 0."""
+    if position is not None:
+        return to_size(position, "position")
+    return file.tell() if _is_seekable(file) else 0
+
+
+def _advance(file, position, end):
+    """Moves an open file of Python behind the bytes of a copy without a given position."""
+    if position is None and _is_seekable(file):
+        file.seek(end)
+
+
 def _get_range(memory, file, offset, position, size):
     """Returns the numbers of a copy. By default, a read ends with the file or with the memory."""
-    offset, position = to_size(offset, "offset"), to_size(position, "position")
+    offset = to_size(offset, "offset")
     if size is not None:
         return offset, position, to_size(size, "size")
     size = max(memory.get_size() - offset, 0)
@@ -183,57 +201,68 @@ class MemoryFileMethods:
     """Methods of Gpu.Memory that copy between the memory and a file. A file is a Gpu.File, or
     anything that Gpu.File() accepts."""
 
-    def read_file(self, file, offset=0, position=0, size=None, stream=None) -> int:
+    def read_file(self, file, offset=0, position=None, size=None, stream=None) -> int:
         """Copies size bytes from a position of a file to the memory, from offset on, and waits.
-        Without a size, copies to the end of the file or of the memory. Returns the number of bytes.
-        Ctrl-C ends the copy. Raises OSError as open() does if the file cannot be opened, and
-        GLib.Error of the domain Gio.io_error_quark() if the copy fails, with the path and the
-        position in the message; also if no size is given, and the system reports none for the file,
-        such as for /dev/zero and files of /proc."""
-        file = _to_file(file, "r")
-        offset, position, size = _get_range(self, file, offset, position, size)
-        _run(Gpu.Memory.read_file, self, stream, offset, file, position, size)
+        Without a position, begins at the position of an open file of Python, and moves it behind
+        the bytes; any other file begins at 0. Without a size, copies to the end of the file or of
+        the memory. Returns the number of bytes. Ctrl-C ends the copy. Raises OSError as open() does
+        if the file cannot be opened, and GLib.Error of the domain Gio.io_error_quark() if the copy
+        fails, with the path and the position in the message; also if no size is given, and the
+        system reports none for the file, such as for /dev/zero and files of /proc."""
+        opened = _to_file(file, "r")
+        begin = _to_position(file, position)
+        offset, begin, size = _get_range(self, opened, offset, begin, size)
+        _run(Gpu.Memory.read_file, self, stream, offset, opened, begin, size)
+        _advance(file, position, begin + size)
         return size
 
-    def write_file(self, file, offset=0, position=0, size=None, stream=None) -> int:
+    def write_file(self, file, offset=0, position=None, size=None, stream=None) -> int:
         """Copies size bytes of the memory, from offset on, by default all, to a position of a file,
-        and waits. Returns the number of bytes. Errors are as in read_file(). A path or a Gio.File
-        names a file that is created or replaced: it keeps the bytes before the position, and ends
-        behind the copied bytes. Pass Gpu.File(path, "r+") to keep the bytes behind them as well. If
-        the arguments are invalid, the call neither changes nor creates the file."""
-        offset, position, size = _get_range(self, None, offset, position, size)
-        with _replacing(file, position + size) as opened:
-            _run(Gpu.Memory.write_file, self, stream, offset, opened, position, size)
+        and waits. Without a position, begins as read_file() does. Returns the number of bytes.
+        Errors are as in read_file(). A path or a Gio.File names a file that is created or replaced:
+        it keeps the bytes before the position, and ends behind the copied bytes. Pass
+        Gpu.File(path, "r+") to keep the bytes behind them as well. If the arguments are invalid, the
+        call neither changes nor creates the file."""
+        begin = _to_position(file, position)
+        offset, begin, size = _get_range(self, None, offset, begin, size)
+        with _replacing(file, begin + size) as opened:
+            _run(Gpu.Memory.write_file, self, stream, offset, opened, begin, size)
+        _advance(file, position, begin + size)
         return size
 
     @_or_callback("Memory", "read_file_async")
-    async def read_file_async(self, file, offset=0, position=0, size=None, stream=None, *,
+    async def read_file_async(self, file, offset=0, position=None, size=None, stream=None, *,
                               progress=None) -> int:
         """read_file() for asyncio. Use the memory only after the copy has completed. A cancelled
-        await ends the copy, and raises CancelledError once nothing uses the file.
+        await ends the copy, and raises CancelledError once nothing uses the file. Without a
+        position, moves the position of an open file of Python before the copy.
         progress(current, total) is called as by Buffer.read_async()."""
-        file = _to_file(file, "r")
+        opened = _to_file(file, "r")
         try:
-            offset, position, size = _get_range(self, file, offset, position, size)
+            begin = _to_position(file, position)
+            offset, begin, size = _get_range(self, opened, offset, begin, size)
+            _advance(file, position, begin + size)
             await wait_for(
                 lambda cancellable, callback, report=None: Gpu.Memory.read_file_async(
-                    self, stream, offset, file, position, size, cancellable, report, (), callback),
+                    self, stream, offset, opened, begin, size, cancellable, report, (), callback),
                 self.read_file_finish, progress, is_copy=True)
             return size
         finally:
-            del file                            # an exception keeps this frame
+            del file, opened                    # an exception keeps this frame
 
     @_or_callback("Memory", "write_file_async")
-    async def write_file_async(self, file, offset=0, position=0, size=None, stream=None, *,
+    async def write_file_async(self, file, offset=0, position=None, size=None, stream=None, *,
                                progress=None) -> int:
         """write_file() for asyncio. Change the memory only after the copy has completed. A
-        cancelled await ends the copy as in read_file_async()."""
-        offset, position, size = _get_range(self, None, offset, position, size)
-        with _replacing(file, position + size) as opened:
+        cancelled await ends the copy, and the position is moved, as in read_file_async()."""
+        begin = _to_position(file, position)
+        offset, begin, size = _get_range(self, None, offset, begin, size)
+        with _replacing(file, begin + size) as opened:
+            _advance(file, position, begin + size)
             try:
                 await wait_for(
                     lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
-                        self, stream, offset, opened, position, size, cancellable, report, (),
+                        self, stream, offset, opened, begin, size, cancellable, report, (),
                         callback),
                     self.write_file_finish, progress, is_copy=True)
             finally:
@@ -376,37 +405,41 @@ def _get_count(file, position, item_size):
 class StreamFileMethods:
     """Methods of Gpu.Stream that copy between memory and a file in the order of the stream."""
 
-    def read_file(self, destination, file, offset=0, position=0, size=None,
+    def read_file(self, destination, file, offset=0, position=None, size=None,
                   cancellable=None) -> int:
         """Copies size bytes from a position of a file to memory, from offset on, in the order of
-        the stream, and returns their number at once. Without a size, copies to the end of the
-        memory, or to the end that the file has now. If the file fails, the copy fails, and with it
-        the later work of the stream: wait for the stream or for an event to get the error."""
+        the stream, and returns their number at once. Without a position, begins at the position of
+        an open file of Python, and moves it behind the bytes at once. Without a size, copies to the
+        end of the memory, or to the end that the file has now. If the file fails, the copy fails,
+        and with it the later work of the stream: wait for the stream or for an event to get the
+        error."""
         destination, offset, rest = to_range(destination, offset, None, self, "destination")
-        file = _to_file(file, "r")
+        opened = _to_file(file, "r")
         if destination is None:
             return 0
-        position = to_size(position, "position")
-        size = (min(rest, max(file.get_size() - position, 0)) if size is None
+        begin = _to_position(file, position)
+        size = (min(rest, max(opened.get_size() - begin, 0)) if size is None
                 else to_size(size, "size"))
-        Gpu.Stream.read_file(self, destination, offset, file, position, size, cancellable)
+        Gpu.Stream.read_file(self, destination, offset, opened, begin, size, cancellable)
+        _advance(file, position, begin + size)
         return size
 
-    def write_file(self, source, file, offset=0, position=0, size=None, cancellable=None) -> int:
+    def write_file(self, source, file, offset=0, position=None, size=None, cancellable=None) -> int:
         """Copies size bytes of memory, from offset on, by default all, to a position of a file, in
-        the order of the stream, and returns their number at once. Errors are as in read_file(). A
-        path or a Gio.File names a file that is created or replaced, as by Memory.write_file(). If
-        the file is longer than its new contents, the call itself cuts it: earlier work of the
-        stream must not read or write the rest."""
+        the order of the stream, and returns their number at once. Positions and errors are as in
+        read_file(). A path or a Gio.File names a file that is created or replaced, as by
+        Memory.write_file(). If the file is longer than its new contents, the call itself cuts it:
+        earlier work of the stream must not read or write the rest."""
         source, offset, size = to_range(source, offset, size, self, "source")
-        position = to_size(position, "position")
+        begin = _to_position(file, position)
         if source is None:
             size = 0
         with _creating(file) as (opened, fd):
             if source is not None:
-                Gpu.Stream.write_file(self, source, offset, opened, position, size, cancellable)
+                Gpu.Stream.write_file(self, source, offset, opened, begin, size, cancellable)
             if fd is not None:
-                _cut(fd, position + size, size == 0)
+                _cut(fd, begin + size, size == 0)
+        _advance(file, position, begin + size)
         return size
 
 
@@ -414,24 +447,30 @@ class ArrayFileMethods:
     """Methods of Gpu.Array that copy between an array and a file."""
 
     @classmethod
-    def from_file(cls, context, file, dtype, shape=None, position=0, stream=None,
+    def from_file(cls, context, file, dtype, shape=None, position=None, stream=None,
                   allocator=None) -> "Array":
         """Creates an array with the elements that a file contains from a position on, in C order,
-        as numpy.fromfile() does for the host. Without a shape, the array has one dimension and all
-        elements to the end of the file, whose size the system must report. Waits."""
-        file, position = _to_file(file, "r"), to_size(position, "position")
+        as numpy.fromfile() does for the host. Without a position, begins at the position of an open
+        file of Python, and moves it behind the elements; any other file begins at 0. Without a
+        shape, the array has one dimension and all elements to the end of the file, whose size the
+        system must report. Waits."""
+        opened = _to_file(file, "r")
+        begin = _to_position(file, position)
         if shape is None:
-            shape = _get_count(file, position, to_dtype(dtype).get_item_size())
+            shape = _get_count(opened, begin, to_dtype(dtype).get_item_size())
         array = cls.empty(context, shape, dtype, allocator=allocator, stream=stream)
         if array.get_size() > 0:
-            array.get_memory().read_file(file, array.get_offset(), position, array.get_size(),
+            array.get_memory().read_file(opened, array.get_offset(), begin, array.get_size(),
                                          stream)
+        _advance(file, position, begin + array.get_size())
         return array
 
-    def to_file(self, file, position=0, stream=None):
-        """Writes the elements in C order to a file, as numpy.ndarray.tofile() does, and waits. A
-        path or a Gio.File names a file that is created or replaced, as by Memory.write_file()."""
-        position = to_size(position, "position")
+    def to_file(self, file, position=None, stream=None):
+        """Writes the elements in C order to a file, as numpy.ndarray.tofile() does, and waits.
+        Without a position, begins at the position of an open file of Python, and moves it behind
+        the elements; any other file begins at 0. A path or a Gio.File names a file that is created
+        or replaced, as by Memory.write_file()."""
+        begin = _to_position(file, position)
         array = self
         if not self.is_contiguous(Gpu.ArrayOrder.C):
             array = self.copy(order="C", stream=stream)
@@ -439,7 +478,7 @@ class ArrayFileMethods:
             array.get_memory().write_file(file, array.get_offset(), position, array.get_size(),
                                           stream)
         else:
-            with _replacing(file, position):
+            with _replacing(file, begin):
                 pass
 
 
