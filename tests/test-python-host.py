@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Host memory from Python, on every device that GPUMEM_TEST selects."""
 
+import contextlib
 import gc
 import sys
+import time
 
-from python_util import equal, main, need_numpy, np, raises
+from python_util import DEADLINE, equal, main, need_numpy, np, raises
 from gi.repository import GLib, Gpu
 
 SIZE = 65536
@@ -107,6 +109,25 @@ def test_pinned(fixture):
     assert np.array_equal(first, second)
     with Gpu.pinned(fixture.context, first) as memory:
         equal(memory.to_numpy(np.int32).tolist(), first.tolist())
+
+
+def test_pinned_is_released(fixture):
+    """After the statement, and the work that uses the memory, the size of a bytearray may change.
+    After the last reference was dropped, another thread releases the bytearray."""
+    target, stream = fixture.buffer(5000), fixture.stream
+    for number in range(50):
+        data = bytearray(5000)
+        with Gpu.pinned(fixture.context, data) as memory:
+            stream.copy(target, memory)
+            stream.synchronize()
+        data.extend(b"1")
+    memory = Gpu.HostMemory.registered(fixture.context, data)
+    del memory
+    deadline = time.monotonic() + DEADLINE
+    while len(data) == 5001 and time.monotonic() < deadline:
+        with contextlib.suppress(BufferError):
+            data.extend(b"2")
+    equal(len(data), 5002)
 
 
 def test_allocator(fixture):

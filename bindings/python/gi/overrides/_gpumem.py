@@ -523,7 +523,7 @@ def _run_later(function):
     source.attach(_get_await_context())
 
 
-def _run_on_helper(function):
+def run_on_helper(function):
     """Runs a function on the helper thread, and returns when it has returned."""
     done = threading.Lock()
     done.acquire()
@@ -627,7 +627,7 @@ async def wait_for(begin, finish, progress=None, caller=None, is_copy=False):
         raise TypeError(f"progress must be a function (current, total), not {progress!r}")
     operation = _Operation(asyncio.get_running_loop(), begin, finish, progress,
                            caller or find_caller(), is_copy)
-    (_run_on_helper if is_copy else _run_later)(operation.start)
+    (run_on_helper if is_copy else _run_later)(operation.start)
     try:
         if is_copy:
             await _wait_until_end(operation)
