@@ -4,6 +4,7 @@ own out-of-memory error. The libraries are small stand-ins here; benchmarks/adop
 real ones on a GPU. A pool stays with its device, so each case runs in a separate process."""
 
 import ctypes
+import gc
 import os
 import shutil
 import subprocess
@@ -167,6 +168,26 @@ def make_torch(is_late=False):
 # --- cases ----------------------------------------------------------------------------------------
 
 
+def check_import_error(allocators):
+    """The error of a library that is not installed keeps no frames of its callers."""
+    class Content:
+        pass
+
+    def call():
+        content = Content()
+        try:
+            allocators.install(libraries="cupy")
+        except ImportError:
+            return weakref.ref(content)
+        raise AssertionError("the call did not fail")
+
+    gc.disable()
+    try:
+        equal(call()(), None)
+    finally:
+        gc.enable()
+
+
 def case_lone():
     """Nothing is imported for install(), and wrong arguments raise an error."""
     import gpumem.allocators as allocators
@@ -178,6 +199,7 @@ def case_lone():
     for name in (("cupy",), "cupy"):
         with raises(ImportError, "install()", "the library cupy cannot be imported"):
             allocators.install(libraries=name)
+    check_import_error(allocators)
     with raises(ImportError, "torch_mem_pool()", "the library torch"):
         allocators.torch_mem_pool()
     assert allocators.install().pool is installed.pool

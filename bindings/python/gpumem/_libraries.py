@@ -39,8 +39,11 @@ def import_library(name, function="install"):
             return importlib.import_module(module)
         except Exception as failure:
             error = failure if error is None else error
-    raise ImportError(f"gpumem.allocators.{function}(): the library {name} cannot be imported: "
-                      f"{type(error).__name__}: {error}", name=name) from error
+    try:
+        raise ImportError(f"gpumem.allocators.{function}(): the library {name} cannot be imported: "
+                          f"{type(error).__name__}: {error}", name=name) from error
+    finally:
+        del error                               # otherwise it is in a cycle with its traceback
 
 
 def install(names, path, device):
