@@ -360,11 +360,19 @@ class _Frame:
         return memoryview, (pickle.PickleBuffer(self.view) if protocol >= 5 else bytes(self.view),)
 
 
+def _restore(header, frames):
+    """Waits for the copy from the frames: the caller of pickle.loads() may change its buffers."""
+    array = _load(header, frames)
+    if array.memory is not None:
+        array.memory.wait()
+    return array
+
+
 def _restore_buffer(header, frames):
-    return _to_buffer(_load(header, frames))
+    return _to_buffer(_restore(header, frames))
 
 
-def _reduce(array, restore=_load):
+def _reduce(array, restore=_restore):
     """For pickle, which saves arguments of tasks and the variables of functions. pickle.loads()
     imports this module."""
     header, frames = _dump(array)

@@ -221,8 +221,8 @@ class MemoryFileMethods:
         and waits. Without a position, begins as read_file() does. Returns the number of bytes.
         Errors are as in read_file(). A path or a Gio.File names a file that is created or replaced:
         it keeps the bytes before the position, and ends behind the copied bytes. Pass
-        Gpu.File(path, "r+") to keep the bytes behind them as well. If the arguments are invalid, the
-        call neither changes nor creates the file."""
+        Gpu.File(path, "r+") to keep the bytes behind them as well. If the arguments are invalid,
+        the call neither changes nor creates the file."""
         begin = _to_position(file, position)
         offset, begin, size = _get_range(self, None, offset, begin, size)
         with _replacing(file, begin + size) as opened:
