@@ -18,6 +18,7 @@ typedef struct
   GpuMemory     *memory;            /* NULL for host memory */
   gsize          size;              /* of the memory, in bytes */
   GpuRegionSide  native;
+  gsize          base;              /* the position of offset 0, to compare two sides */
   gsize          offset;
   gsize          end;
   gsize          row_pitch;
@@ -231,28 +232,76 @@ rows_overlap (const RegionCopy *copy,
          || (rows + 1 < extent->height && row_pitch - distance < extent->width);
 }
 
-/* If the pitches are equal, compares the regions row by row. Otherwise compares only the linear
- * ranges, and so may also reject regions with interleaved rows. */
+static gboolean
+has_same_pitches (const RegionCopy *copy)
+{
+  return (copy->bytes.height == 1 || copy->destination.row_pitch == copy->source.row_pitch)
+         && (copy->bytes.depth == 1 || copy->destination.slice_pitch == copy->source.slice_pitch);
+}
+
+/* Returns whether a row of @side shares a byte with the range from @begin to @end. The rows do not
+ * overlap and are in the order of their positions, so only the last row that begins before @end
+ * matters. */
+static gboolean
+range_overlaps (const Side      *side,
+                const GpuExtent *extent,
+                gsize            begin,
+                gsize            end)
+{
+  gsize position = side->base + side->offset;
+  gsize slices = 0;
+  gsize rows = 0;
+
+  if (end <= position)
+    return FALSE;
+
+  if (extent->depth > 1)
+    slices = MIN ((end - 1 - position) / side->slice_pitch, extent->depth - 1);
+
+  position += slices * side->slice_pitch;
+
+  if (extent->height > 1)
+    rows = MIN ((end - 1 - position) / side->row_pitch, extent->height - 1);
+
+  return begin < position + rows * side->row_pitch + extent->width;
+}
+
+static gboolean
+any_row_overlaps (const RegionCopy *copy)
+{
+  const Side *to = &copy->destination;
+  const GpuExtent *extent = &copy->bytes;
+
+  for (gsize z = 0; z < extent->depth; z++)
+    for (gsize y = 0; y < extent->height; y++)
+      {
+        gsize begin = to->base + to->offset + z * to->slice_pitch + y * to->row_pitch;
+
+        if (range_overlaps (&copy->source, extent, begin, begin + extent->width))
+          return TRUE;
+      }
+
+  return FALSE;
+}
+
+/* The bases of both sides count from the same origin. */
 static gboolean
 regions_overlap (const RegionCopy *copy)
 {
   const Side *to = &copy->destination;
   const Side *from = &copy->source;
-  gsize to_base = to->memory->storage->offset;
-  gsize from_base = from->memory->storage->offset;
+  gsize to_begin = to->base + to->offset;
+  gsize from_begin = from->base + from->offset;
   gsize distance;
   gsize slices;
 
-  if (to->offset + to_base >= from->end + from_base
-      || from->offset + from_base >= to->end + to_base)
+  if (to_begin >= from->base + from->end || from_begin >= to->base + to->end)
     return FALSE;
 
-  if ((copy->bytes.height > 1 && to->row_pitch != from->row_pitch)
-      || (copy->bytes.depth > 1 && to->slice_pitch != from->slice_pitch))
-    return TRUE;
+  if (!has_same_pitches (copy))
+    return any_row_overlaps (copy);
 
-  distance = MAX (to->offset + to_base, from->offset + from_base)
-             - MIN (to->offset + to_base, from->offset + from_base);
+  distance = MAX (to_begin, from_begin) - MIN (to_begin, from_begin);
   slices = copy->bytes.depth > 1 ? distance / to->slice_pitch : 0;
   distance -= slices * to->slice_pitch;
 
@@ -261,12 +310,19 @@ regions_overlap (const RegionCopy *copy)
 }
 
 static gboolean
-check_region_overlap (const RegionCopy  *copy,
-                      GError           **error)
+check_region_overlap (RegionCopy  *copy,
+                      GError     **error)
 {
-  if (_gpu_region_is_empty (&copy->extent)
-      || copy->destination.memory->storage->root != copy->source.memory->storage->root
-      || !regions_overlap (copy))
+  GpuStorage *to = copy->destination.memory->storage;
+  GpuStorage *from = copy->source.memory->storage;
+
+  if (_gpu_region_is_empty (&copy->extent) || to->root != from->root)
+    return TRUE;
+
+  copy->destination.base = to->offset;
+  copy->source.base = from->offset;
+
+  if (!regions_overlap (copy))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
