@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Random copies of regions within one memory: the library must reject a copy if and only if the
+/* Copies within one memory, and copies between memory and host bytes that are the same memory.
+ *
+ * Random copies of regions within one memory: the library must reject a copy if and only if the
  * regions share a byte. The test compares the regions byte by byte. An accepted copy changes no
  * byte outside of its destination. --seed repeats a run. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-svm-util.h"
 
 #define N_COPIES 20000
 #define SIZE     400
@@ -203,6 +205,165 @@ overlap_slice (TestFixture *fixture)
   run_copies (fixture, slice, buffer, ORIGIN);
 }
 
+/* --- host bytes that are the memory itself ---------------------------------------------------- */
+
+static void
+assert_overlap (gboolean  success,
+                GError  **error)
+{
+  g_assert_false (success);
+  test_assert_gpu_error (*error, GPU_ERROR_INVALID_ARGUMENT, "of the same memory overlap");
+  g_clear_error (error);
+}
+
+/* @data: the bytes of @memory from @offset */
+static void
+copy_itself (GpuStream *stream,
+             GpuMemory *memory,
+             guint8    *data,
+             gsize      offset,
+             gsize      size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) same = g_bytes_new_static (data, size);
+  g_autoptr (GBytes) before = g_bytes_new_static (data - 1, size);
+  g_autoptr (GBytes) after = g_bytes_new_static (data + 1, size);
+
+  test_assert_ok (gpu_stream_write (stream, memory, offset, same, &error), error);
+  test_assert_ok (gpu_stream_read_into (stream, memory, offset, same, &error), error);
+  test_assert_ok (gpu_stream_read (stream, memory, offset, data, size, &error), error);
+  assert_overlap (gpu_stream_write (stream, memory, offset, before, &error), &error);
+  assert_overlap (gpu_stream_write (stream, memory, offset, after, &error), &error);
+  assert_overlap (gpu_stream_read_into (stream, memory, offset, before, &error), &error);
+  assert_overlap (gpu_stream_read_into (stream, memory, offset, after, &error), &error);
+  test_synchronize (stream);
+
+  if (!GPU_IS_BUFFER (memory))
+    return;
+
+  test_assert_ok (gpu_buffer_write_bytes (GPU_BUFFER (memory), stream, offset, same, NULL, &error),
+                  error);
+  test_assert_ok (gpu_buffer_read (GPU_BUFFER (memory), stream, offset, data, size, NULL, &error),
+                  error);
+  assert_overlap (gpu_buffer_read (GPU_BUFFER (memory), stream, offset, data + 1, size, NULL,
+                                   &error), &error);
+}
+
+/* @data: the bytes of @memory, at least 400 */
+static void
+copy_itself_region (GpuStream *stream,
+                    GpuMemory *memory,
+                    guint8    *data)
+{
+  const GpuExtent extent = { 4, 3, 2 };
+  const GpuLayout layout = { 20, 0, 0, 10, 50 };
+  const GpuLayout between = { 25, 0, 0, 10, 50 };
+  const GpuLayout shifted = { 21, 0, 0, 10, 50 };
+  const GpuLayout other_pitch = { 20, 0, 0, 9, 50 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, 400);
+  g_autofree guint8 *expected = g_memdup2 (data, 400);
+
+  test_assert_ok (gpu_stream_write_region (stream, memory, &layout, bytes, &layout, &extent,
+                                           &error), error);
+  test_assert_ok (gpu_stream_read_region_into (stream, memory, &layout, bytes, &layout, &extent,
+                                               &error), error);
+  assert_overlap (gpu_stream_write_region (stream, memory, &layout, bytes, &shifted, &extent,
+                                           &error), &error);
+  assert_overlap (gpu_stream_read_region_into (stream, memory, &layout, bytes, &shifted, &extent,
+                                               &error), &error);
+  assert_overlap (gpu_stream_write_region (stream, memory, &layout, bytes, &other_pitch, &extent,
+                                           &error), &error);
+  test_synchronize (stream);
+  test_assert_mem (data, expected, 400);
+
+  test_assert_ok (gpu_stream_write_region (stream, memory, &layout, bytes, &between, &extent,
+                                           &error), error);
+  test_synchronize (stream);
+}
+
+static void
+copy_memory (GpuStream *stream,
+             GpuMemory *memory,
+             guint8    *data)
+{
+  const gsize size = gpu_memory_get_size (memory);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autofree guint8 *expected = NULL;
+
+  for (gsize i = 0; i < size; i++)
+    data[i] = (guint8) (i * 31 + i / 251);
+
+  expected = g_memdup2 (data, size);
+  copy_itself (stream, memory, data, 0, size);
+  copy_itself (stream, memory, data + 100, 100, 50);
+  copy_itself (stream, memory, data + 100, 100, size - 200);
+  content = gpu_stream_read_bytes (stream, memory, 0, size, &error);
+  g_assert_no_error (error);
+  test_synchronize (stream);
+  test_assert_mem (g_bytes_get_data (content, NULL), expected, size);
+  copy_itself_region (stream, memory, data);
+}
+
+static void
+host_buffer (TestFixture *fixture)
+{
+  const gsize size = 5 << 20;       /* large enough to be staged */
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_HOST_POINTER))
+    return;
+
+  data = g_malloc (size);
+  bytes = g_bytes_new_static (data, size);
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
+  g_assert_no_error (error);
+  copy_memory (fixture->stream, GPU_MEMORY (buffer), data);
+  slice = gpu_buffer_slice (buffer, ORIGIN, 1000, &error);
+  g_assert_no_error (error);
+  copy_itself (fixture->stream, GPU_MEMORY (slice), data + ORIGIN + 5, 5, 100);
+  gpu_memory_release (GPU_MEMORY (slice));
+  gpu_memory_release (GPU_MEMORY (buffer));
+  test_synchronize (fixture->stream);
+}
+
+static void
+host_memory (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  guint8 data[4096] = { 0 };
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, sizeof data);
+  g_autoptr (GpuHostMemory) locked = gpu_host_memory_new (fixture->context,
+                                                          GPU_HOST_MEMORY_FLAGS_NONE, 4096, &error);
+  g_autoptr (GpuHostMemory) registered = NULL;
+
+  g_assert_no_error (error);
+  copy_memory (fixture->stream, GPU_MEMORY (locked), gpu_host_memory_get_data (locked));
+  registered = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
+                                               &error);
+  g_assert_no_error (error);
+  copy_memory (fixture->stream, GPU_MEMORY (registered), data);
+  gpu_memory_release (GPU_MEMORY (registered));
+  test_synchronize (fixture->stream);
+}
+
+static void
+host_svm (TestFixture *fixture)
+{
+  g_autoptr (GpuSvm) svm = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_FINE))
+    return;
+
+  svm = test_svm (fixture, GPU_SVM_FLAGS_FINE_GRAIN, 4096);
+  copy_memory (fixture->stream, GPU_MEMORY (svm), gpu_svm_get_data (svm));
+}
+
 int
 main (int    argc,
       char **argv)
@@ -210,6 +371,9 @@ main (int    argc,
   test_init (&argc, &argv);
   test_add ("buffer", overlap_buffer);
   test_add ("slice", overlap_slice);
+  test_add ("host-buffer", host_buffer);
+  test_add ("host-memory", host_memory);
+  test_add ("host-svm", host_svm);
 
   return test_run ();
 }

@@ -23,6 +23,8 @@ struct _GpuNativeMemory
                                      * user event */
   gpointer          host;           /* nullable; address at which the host accesses the memory
                                      * without a command */
+  gpointer          in_place;       /* nullable; host memory that commands use in place, if `host`
+                                     * is NULL. An image has its rows there at its pitches */
   gboolean          is_host_only;   /* kernels cannot access the memory, and images cannot be
                                      * created over it */
   gboolean          is_locked;      /* page-locked host memory */

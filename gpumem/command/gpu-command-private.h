@@ -31,6 +31,19 @@ gboolean     _gpu_timeline_copy_direct    (GpuTimeline         *timeline,
                                            const GpuRangeCopy  *copy,
                                            GpuPending          *pending,
                                            GError             **error);
+/* A GpuOperationFunc for a copy of bytes to themselves. */
+gboolean     _gpu_run_nothing             (gconstpointer        operation,
+                                           GpuNativeStream     *stream,
+                                           GpuNativeEvent     **event,
+                                           GError             **error);
+/* Sets the error for a copy between @data and bytes of @memory that are at another address, if the
+ * two ranges overlap. */
+GPU_COLD gboolean
+             _gpu_memory_fail_overlap     (GpuMemory           *memory,
+                                           gsize                offset,
+                                           gconstpointer        data,
+                                           const char          *function,
+                                           GError             **error);
 /* See gpu_stream_copy_batch(). */
 gboolean     _gpu_timeline_copy_batch     (GpuTimeline    *timeline,
                                            const char     *function,

@@ -388,6 +388,57 @@ _gpu_timeline_copy (GpuTimeline         *timeline,
   return _gpu_timeline_copy_direct (timeline, function, copy, pending, error);
 }
 
+gboolean
+_gpu_run_nothing (gconstpointer     operation G_GNUC_UNUSED,
+                  GpuNativeStream  *stream,
+                  GpuNativeEvent  **event,
+                  GError          **error)
+{
+  return stream->backend->stream->barrier (stream, event, error);
+}
+
+GPU_COLD gboolean
+_gpu_memory_fail_overlap (GpuMemory      *memory,
+                          gsize           offset,
+                          gconstpointer   data,
+                          const char     *function,
+                          GError        **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the host bytes at address %p and offset %" G_GSIZE_FORMAT " at address %p "
+               "of the same memory overlap", function, data, offset, memory->host_data + offset);
+
+  return FALSE;
+}
+
+/* Checks a copy between memory that is at @place and host memory that may be the same bytes. A copy
+ * of bytes to themselves is valid, and only keeps its order in the stream. If the host may access
+ * the memory only after a command, that command is the copy. */
+static gboolean
+check_host_overlap (const Transfer  *transfer,
+                    const guint8    *place,
+                    GpuSubmission   *submission,
+                    GError         **error)
+{
+  gsize begin = (gsize) place + transfer->offset;
+  gsize data = (gsize) transfer->data;
+
+  if (G_LIKELY (begin >= data + transfer->size || data >= begin + transfer->size))
+    return TRUE;
+
+  if (begin != data)
+    return _gpu_memory_fail_overlap (transfer->memory, transfer->offset, transfer->data,
+                                     submission->function, error);
+
+  if (transfer->memory->has_host_data)
+    {
+      submission->run = _gpu_run_nothing;
+      submission->run_now = NULL;
+    }
+
+  return TRUE;
+}
+
 /* Inline, so that the compiler removes the other direction where @write is a constant. */
 static inline gboolean
 transfer_memory (GpuTimeline  *timeline,
@@ -399,6 +450,7 @@ transfer_memory (GpuTimeline  *timeline,
                  GError      **error)
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
+  const guint8 *place = g_atomic_pointer_get (&transfer->memory->host_data);
   gsize size = transfer->size;
   GpuAccess access = { transfer->memory, write, transfer->offset, size };
   const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
@@ -410,8 +462,12 @@ transfer_memory (GpuTimeline  *timeline,
 
   if (!_gpu_memory_check_range (transfer->memory, function, write ? "destination" : "source",
                                 transfer->offset, size, error)
-      || !_gpu_memory_check_host (transfer->memory, function, write, error))
+      || !_gpu_memory_check_host (transfer->memory, function, write, error)
+      || (place != NULL && !check_host_overlap (transfer, place, &submission, error)))
     return FALSE;
+
+  if (G_UNLIKELY (submission.run == _gpu_run_nothing))
+    return _gpu_submit (timeline, &submission, pending, error);
 
   return size == 0 || submit_transfer (timeline, &submission, transfer, bytes, pending, error);
 }
@@ -652,9 +708,13 @@ gpu_stream_copy (GpuStream  *stream,
  * caller until most of the data is copied. Other threads that submit to @stream or use @destination
  * are then blocked as well.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
- *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,
- *   %GPU_ERROR_BUSY if the range is mapped, or the driver's error
+ * If @destination uses host memory in place, @bytes may be the range itself: the operation then
+ * changes no byte. @bytes must not overlap the range otherwise.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory,
+ *   @bytes overlap the range but begin elsewhere, the flags deny the access or the memory belongs
+ *   to another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -700,8 +760,12 @@ gpu_stream_write (GpuStream  *stream,
  * addition, on CUDA a copy of less than 64 KiB to pageable memory completes before the call
  * returns.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, the
- *   flags deny the access or the memory belongs to another context, %GPU_ERROR_RELEASED,
+ * If @source uses host memory in place, @data may be the range itself: the operation then changes
+ * no byte. @data must not overlap the range otherwise.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, @data
+ *   overlaps the range but begins elsewhere, the flags deny the access or the memory belongs to
+ *   another context, %GPU_ERROR_RELEASED,
  *   %GPU_ERROR_BUSY if the range is mapped for writing, the error of the last write of the memory
  *   if that failed, or the driver's error
  *

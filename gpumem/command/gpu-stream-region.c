@@ -32,6 +32,7 @@ typedef struct
   Side        source;
   GpuExtent    extent;              /* in the units of the back ends */
   GpuExtent    bytes;               /* the same with the width in bytes */
+  gboolean     is_same;             /* the source and the destination are the same bytes */
   GpuTransfer *transfer;            /* NULL unless staged */
 } RegionCopy;
 
@@ -333,6 +334,35 @@ check_region_overlap (RegionCopy  *copy,
   return FALSE;
 }
 
+/* Checks a copy between memory and host bytes that may be the same bytes, as check_host_overlap()
+ * of gpu-stream-copy.c does for a range. */
+static gboolean
+check_host_overlap (RegionCopy  *copy,
+                    GError     **error)
+{
+  gboolean write = copy->source.memory == NULL;
+  Side *device = write ? &copy->destination : &copy->source;
+  Side *host = write ? &copy->source : &copy->destination;
+  const guint8 *place = g_atomic_pointer_get (&device->memory->host_data);
+
+  if (place == NULL || _gpu_region_is_empty (&copy->extent))
+    return TRUE;
+
+  device->base = (gsize) place;
+  host->base = (gsize) host->native.data;
+
+  if (!regions_overlap (copy))
+    return TRUE;
+
+  copy->is_same = has_same_pitches (copy)
+                  && device->base + device->offset == host->base + host->offset;
+
+  return copy->is_same
+         || _gpu_memory_fail_overlap (device->memory, device->offset,
+                                      (guint8 *) host->native.data + host->offset,
+                                      copy->function, error);
+}
+
 /* Checks a copy whose source or destination is memory of another context. */
 static gboolean
 check_peers (GpuTimeline       *timeline,
@@ -433,7 +463,10 @@ submit_region (GpuTimeline  *timeline,
       submission.retain = &retain;
     }
 
-  copy->transfer = stage_region (timeline, copy, bytes, pending != NULL);
+  if (copy->is_same && submission.accesses[0].memory->has_host_data)
+    submission.run = _gpu_run_nothing;
+  else
+    copy->transfer = stage_region (timeline, copy, bytes, pending != NULL);
 
   if (copy->transfer != NULL)
     {
@@ -490,6 +523,7 @@ _gpu_timeline_write_region (GpuTimeline         *timeline,
 
   return resolve (&copy, destination_layout, host->layout, error)
          && _gpu_memory_check_host (destination, function, TRUE, error)
+         && check_host_overlap (&copy, error)
          && submit_region (timeline, &copy, FALSE, host->bytes, pending, error);
 }
 
@@ -510,6 +544,7 @@ _gpu_timeline_read_region (GpuTimeline         *timeline,
 
   return resolve (&copy, host->layout, source_layout, error)
          && _gpu_memory_check_host (source, function, FALSE, error)
+         && check_host_overlap (&copy, error)
          && submit_region (timeline, &copy, FALSE, host->bytes, pending, error);
 }
 

@@ -241,6 +241,7 @@ image_new (GpuNativeBuffer           *memory,
 
   native->base.backend = &_gpu_host_backend;
   native->base.is_image = TRUE;
+  native->base.in_place = ((GpuHostBuffer *) memory)->data;
   native->description = *description;
   native->row_pitch = row_pitch;
   native->slice_pitch = slice_pitch;

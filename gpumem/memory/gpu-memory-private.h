@@ -31,6 +31,8 @@ struct _GpuMemory
   GpuMemoryFlags  flags;
   GpuContext     *context;
   gboolean        has_host_data;    /* the host can access the memory without a command */
+  guint8         *host_data;        /* (nullable); atomic; the host memory that this memory is, even
+                                     * if has_host_data is FALSE: only to compare addresses */
   gsize           span;             /* bytes from the first to the last byte: size, or more for an
                                      * image with gaps between rows */
   guint64         handle;           /* the driver's handle; kept after a release, to compare */

@@ -345,25 +345,29 @@ _gpu_memory_set_storage (GpuMemory  *memory,
                          GpuStorage *storage)
 {
   const GpuMemoryOps *ops = storage->context->backend->memory;
+  GpuNativeMemory *native = storage->buffer;
+  guint8 *host_data = native->host != NULL ? native->host : native->in_place;
 
   /* When a pool attaches new memory to a recycled or spilled object, other threads may read these
    * fields without a lock: writing them only if they change avoids a data race. */
   if (memory->storage != storage || memory->size != storage->size
       || memory->flags != storage->flags || memory->is_constant != storage->is_constant
-      || memory->is_image != storage->buffer->is_image
-      || memory->has_host_data != (storage->buffer->host != NULL))
+      || memory->is_image != native->is_image
+      || memory->has_host_data != (native->host != NULL)
+      || memory->host_data != host_data)
     {
       memory->storage = storage;
       memory->size = storage->size;
       memory->span = storage->size;
       memory->flags = storage->flags;
       memory->is_constant = storage->is_constant;
-      memory->is_image = storage->buffer->is_image;
-      memory->has_host_data = storage->buffer->host != NULL;
+      memory->is_image = native->is_image;
+      memory->has_host_data = native->host != NULL;
+      g_atomic_pointer_set (&memory->host_data, host_data);
     }
 
-  memory->handle = ops->get_handle (storage->buffer);
-  memory->address = ops->get_address (storage->buffer);
+  memory->handle = ops->get_handle (native);
+  memory->address = ops->get_address (native);
 }
 
 void

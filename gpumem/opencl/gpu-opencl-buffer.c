@@ -144,6 +144,9 @@ buffer_slice (GpuNativeContext  *context,
       if (parent->host != NULL)
         buffer->base.host = (guint8 *) parent->host + offset;
 
+      if (parent->in_place != NULL)
+        buffer->base.in_place = (guint8 *) parent->in_place + offset;
+
       if (root->address != 0)
         buffer->address = root->address + offset;
 

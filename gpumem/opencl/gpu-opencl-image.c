@@ -138,6 +138,7 @@ image_create_for_host (GpuNativeContext           *context,
                        GError                    **error)
 {
   cl_image_desc descriptor = _gpu_opencl_image_get_descriptor (description);
+  GpuNativeImage *image;
 
   /* If each slice is one row, both pitches are the distance between slices. */
   if (description->extent.height == 1 && description->extent.depth > 1)
@@ -153,8 +154,13 @@ image_create_for_host (GpuNativeContext           *context,
   else if (_gpu_opencl_image_get_n_dimensions (description->type) == 3)
     descriptor.image_slice_pitch = slice_pitch;
 
-  return create_image (context, _gpu_opencl_get_root_flags (flags) | CL_MEM_USE_HOST_PTR,
-                       description, &descriptor, data, error);
+  image = create_image (context, _gpu_opencl_get_root_flags (flags) | CL_MEM_USE_HOST_PTR,
+                        description, &descriptor, data, error);
+
+  if (image != NULL)
+    image->base.in_place = data;
+
+  return image;
 }
 
 /* A level shares the cl_mem of the image. Commands specify the level as a part of the origin. */

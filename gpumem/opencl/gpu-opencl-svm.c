@@ -75,6 +75,7 @@ wrap_data (GpuNativeContext  *context,
 
   buffer = (GpuOpenclBuffer *) _gpu_opencl_buffer_new (mem, size);
   buffer->svm = data;
+  buffer->base.in_place = data;
 
   /* NVIDIA's driver refuses launches after the same argument was set to a cl_mem and to a
    * pointer. */

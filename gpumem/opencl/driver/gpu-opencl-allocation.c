@@ -261,6 +261,9 @@ _gpu_opencl_buffer_create (GpuNativeContext  *context,
     {
       buffer = _gpu_opencl_buffer_new (mem, size);
 
+      if ((flags & CL_MEM_USE_HOST_PTR) != 0)
+        buffer->in_place = data;
+
       if (!has_address
           || _gpu_opencl_buffer_read_address (context, (GpuOpenclBuffer *) buffer, error))
         return buffer;
