@@ -523,7 +523,7 @@ image_map_excludes (TestFixture *fixture)
   g_assert_null (gpu_image_map (image, NULL, GPU_MAP_FLAGS_READ, NULL, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY);
   g_assert_null (gpu_image_map (image, NULL, GPU_MAP_FLAGS_READ, NULL, &none, NULL, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 bytes");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 x 1 x 1 texels");
   g_assert_null (gpu_stream_map (fixture->stream, GPU_MEMORY (image), GPU_MAP_FLAGS_READ, 0, 4,
                                  &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "region");

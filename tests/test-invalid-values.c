@@ -534,6 +534,47 @@ limits_foreign_context (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "context");
 }
 
+/* Messages that say what is wrong with the value. */
+static void
+limits_messages (TestFixture *fixture)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT8 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GBytes) bytes = g_bytes_new_static ("abcd", 4);
+  g_autoptr (GpuHostMemory) constant = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  GpuMemory *memory = GPU_MEMORY (buffer);
+
+  g_assert_null (gpu_buffer_map (buffer, NULL, (GpuMapFlags) 512, 0, 1, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "unknown map flags 0x200");
+  g_assert_null (gpu_buffer_new (fixture->context, (GpuMemoryFlags) (1 << 20), SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "unknown memory flags 0x100000");
+  g_assert_false (gpu_stream_migrate (fixture->stream, &memory, 0, 0, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "at least 1");
+
+  constant = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_READ_ONLY,
+                                             bytes, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_fill (fixture->stream, GPU_MEMORY (constant), 0, 4,
+                                   (const guint8 *) "", 1, &error));
+  g_assert_null (strstr (error->message, "kernel"));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "the memory is read only");
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  image = gpu_image_new (fixture->context, 0, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+                         &(GpuExtent) { 4, 4, 1 }, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_image_map (image, NULL, GPU_MAP_FLAGS_READ, NULL,
+                                &(GpuExtent) { 0, 1, 1 }, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 x 1 x 1 texels");
+  g_assert_null (gpu_sampler_new (fixture->context, TRUE, GPU_ADDRESS_MODE_REPEAT,
+                                  (GpuFilterMode) 9, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "filter mode: 9");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -552,5 +593,6 @@ main (int argc, char **argv)
   test_add ("patterns", limits_patterns);
   test_add ("flags", limits_flags);
   test_add ("foreign-context", limits_foreign_context);
+  test_add ("messages", limits_messages);
   return test_run ();
 }

@@ -421,8 +421,15 @@ check_map (const char        *function,
                         : backend->buffer->map == NULL)
     return _gpu_backend_fail (backend, function, "mappings of this memory", error);
 
-  if ((map->flags & ~known) != 0 || ((map->flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) != 0
-                                     && map->flags != GPU_MAP_FLAGS_WRITE_INVALIDATE))
+  if ((map->flags & ~known) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: unknown map flags 0x%x",
+                   function, map->flags & ~known);
+      return FALSE;
+    }
+
+  if ((map->flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) != 0
+      && map->flags != GPU_MAP_FLAGS_WRITE_INVALIDATE)
     {
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MAP_FLAGS, map->flags);
 
@@ -516,6 +523,15 @@ _gpu_timeline_map_image (GpuTimeline      *timeline,
   if (!_gpu_memory_check (map.memory, function, error)
       || !_gpu_image_resolve (image, layout, extent, function, "image", &side, error))
     return NULL;
+
+  if (_gpu_region_is_empty (extent))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: cannot map a region of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+                   G_GSIZE_FORMAT " texels", function, extent->width, extent->height,
+                   extent->depth);
+      return NULL;
+    }
 
   side.memory = map.memory->storage->buffer;
   bytes.width *= image->description.texel_size;

@@ -590,7 +590,14 @@ gpu_stream_migrate (GpuStream        *stream,
   if (timeline == NULL)
     return FALSE;
 
-  if (n_memories == 0 || n_memories > G_MAXINT || (flags & ~known) != 0)
+  if (n_memories == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: 0 objects to migrate; at least 1 is required", function);
+      return FALSE;
+    }
+
+  if (n_memories > G_MAXINT || (flags & ~known) != 0)
     {
       g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MIGRATE_FLAGS, flags);
 

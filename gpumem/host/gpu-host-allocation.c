@@ -101,6 +101,7 @@ _gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
   if (code != 0)
     {
       _gpu_host_set_no_memory (context, "posix_memalign", code, size, error);
+      g_prefix_error (error, "alignment of %" G_GSIZE_FORMAT " bytes: ", alignment);
       return NULL;
     }
 

@@ -6,6 +6,8 @@
 #include "gpumem/host/gpu-host.h"
 
 /* Default number of work-items in a group. */
+/* Sums of this many bytes for each argument do not overflow. */
+#define LOCAL_SIZE_MAX ((gsize) 1 << 50)
 #define DEFAULT_BLOCK         256
 #define DEFAULT_BARRIER_BLOCK 64
 
@@ -305,7 +307,7 @@ set_arguments (GpuHostLaunch          *launch,
       if (value->kind == GPU_ARGUMENT_KIND_LOCAL)
         {
           launch->offsets[i] = launch->scratch_size;
-          launch->scratch_size += ALIGN_UP (MIN (value->size, GPU_HOST_LOCAL_MEMORY_SIZE + 1),
+          launch->scratch_size += ALIGN_UP (MIN (value->size, LOCAL_SIZE_MAX),
                                             GPU_HOST_BASE_ALIGNMENT);
         }
 

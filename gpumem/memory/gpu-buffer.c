@@ -216,6 +216,13 @@ _gpu_buffer_check_flags (const char        *function,
       return FALSE;
     }
 
+  if ((flags & ~known) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: unknown memory flags 0x%x", function, flags & ~known);
+      return FALSE;
+    }
+
   text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the memory flags %s cannot be combined", function, text);

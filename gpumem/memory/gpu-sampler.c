@@ -466,10 +466,19 @@ check_description (const GpuSamplerDescription  *description,
 {
   if ((guint) description->filter_mode > GPU_FILTER_MODE_LINEAR
       || (guint) description->mip_filter_mode > GPU_FILTER_MODE_LINEAR)
-    return fail_description ("unknown filter mode", error);
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_sampler_new: unknown filter mode: %d, or between mip levels %d",
+                   description->filter_mode, description->mip_filter_mode);
+      return FALSE;
+    }
 
   if ((guint) description->read_mode > GPU_READ_MODE_NORMALIZED)
-    return fail_description ("unknown read mode", error);
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_sampler_new: unknown read mode %d", description->read_mode);
+      return FALSE;
+    }
 
   if (description->read_mode == GPU_READ_MODE_ELEMENT
       && (description->filter_mode == GPU_FILTER_MODE_LINEAR

@@ -208,13 +208,30 @@ allocate (GpuNativeContext  *context,
 
 /* Each kind of unified shared memory excludes all other flags. */
 static gboolean
-is_known (GpuSvmFlags flags)
+check_svm_flags (const Allocation  *allocation,
+                 GError           **error)
 {
-  if ((flags & USM_KINDS) != 0)
-    return (flags & (flags - 1)) == 0;
+  const GpuSvmFlags flags = allocation->svm_flags;
+  const GpuSvmFlags unknown = flags & ~(USM_KINDS | GPU_SVM_FLAGS_FINE_GRAIN
+                                        | GPU_SVM_FLAGS_ATOMICS);
+  g_autofree char *text = NULL;
 
-  return (flags & ~(GPU_SVM_FLAGS_FINE_GRAIN | GPU_SVM_FLAGS_ATOMICS)) == 0
-         && flags != GPU_SVM_FLAGS_ATOMICS;
+  if (unknown != 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: unknown flags 0x%x of shared virtual memory", allocation->function, unknown);
+  else if (flags == GPU_SVM_FLAGS_ATOMICS)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: atomics require GPU_SVM_FLAGS_FINE_GRAIN, too", allocation->function);
+  else if ((flags & USM_KINDS) != 0 && (flags & (flags - 1)) != 0)
+    {
+      text = _gpu_flags_get_nicks (GPU_TYPE_SVM_FLAGS, flags);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the flags %s cannot be combined", allocation->function, text);
+    }
+  else
+    return TRUE;
+
+  return FALSE;
 }
 
 static gboolean
@@ -223,13 +240,8 @@ check_arguments (const Allocation  *allocation,
 {
   g_autofree char *text = NULL;
 
-  if (!is_known (allocation->svm_flags))
-    {
-      text = _gpu_flags_get_nicks (GPU_TYPE_SVM_FLAGS, allocation->svm_flags);
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the flags %s cannot be combined", allocation->function, text);
-      return FALSE;
-    }
+  if (!check_svm_flags (allocation, error))
+    return FALSE;
 
   if ((allocation->flags & (GPU_MEMORY_FLAGS_ALLOC_HOST | GPU_MEMORY_FLAGS_SHAREABLE)) != 0)
     {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-submission-hazard-private.h"
@@ -24,9 +26,10 @@ fail_constant (const GpuSubmission  *submission,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " of memory on %s would be "
-               "written, but the memory is read only; a kernel must take it as an argument "
-               "that is a pointer to const", submission->function, offset, offset + access->size,
-               access->memory->storage->context->devices[0]->id);
+               "written, but the memory is read only%s", submission->function, offset,
+               offset + access->size, access->memory->storage->context->devices[0]->id,
+               strstr (submission->function, "launch") == NULL ? ""
+               : "; a kernel must take it as an argument that is a pointer to const");
 
   return FALSE;
 }

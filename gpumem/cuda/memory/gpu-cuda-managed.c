@@ -43,6 +43,9 @@ _gpu_cuda_managed_alloc (GpuCudaContext  *context,
   if (code != CUDA_SUCCESS)
     {
       _gpu_cuda_fail_alloc (context, "cuMemAllocManaged", code, size, error);
+      if (room != 0)
+        g_prefix_error (error, "alignment of %" G_GSIZE_FORMAT " bytes: ", alignment);
+
       return NULL;
     }
 

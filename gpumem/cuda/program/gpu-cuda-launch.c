@@ -16,6 +16,8 @@
 /* Alignment of each local memory argument in bytes. The prelude declares shared memory with this
  * alignment. */
 #define SHARED_ALIGNMENT 16
+/* Sums of this many bytes for each argument do not overflow. More than any device has. */
+#define SHARED_MAX ((gsize) 1 << 50)
 
 #define EXTENT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
 #define EXTENT_ARGS(e) (e)->width, (e)->height, (e)->depth
@@ -302,7 +304,7 @@ set_arguments (const GpuCudaKernel     *kernel,
         case GPU_ARGUMENT_KIND_LOCAL:
           launch->arguments[i] = &slots[i];
           *(guint32 *) &slots[i] = (guint32) launch->shared;
-          launch->shared += MIN (value->size, G_MAXINT32) + SHARED_ALIGNMENT - 1;
+          launch->shared += MIN (value->size, SHARED_MAX) + SHARED_ALIGNMENT - 1;
           launch->shared -= launch->shared % SHARED_ALIGNMENT;
           break;
         case GPU_ARGUMENT_KIND_IMAGE:
@@ -386,7 +388,7 @@ add_shared (GpuCudaKernel   *kernel,
             Launch          *launch,
             GError         **error)
 {
-  launch->shared += MIN (size, G_MAXINT32);
+  launch->shared += MIN (size, SHARED_MAX);
 
   return G_LIKELY (launch->shared == 0)
          || launch->shared <= (gsize) g_atomic_int_get (kernel->dynamic_shared)
