@@ -235,6 +235,10 @@ gpu_stream_fill_image (GpuStream        *stream,
  * access the mapping only after the operation has completed, so wait with gpu_stream_synchronize()
  * or an event first. gpu_image_map() maps and waits in one call.
  *
+ * The mapping covers all bytes of the image from the first to the last texel of the region, with
+ * the texels between its rows. Until it is unmapped, uses of all these bytes fail like uses of the
+ * region: for example, two regions of the same rows cannot both be mapped for writing.
+ *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the region is
  *   empty or exceeds the image, @flags are invalid or the flags of the image forbid the access,
  *   %GPU_ERROR_BUSY if the region conflicts with another mapping, %GPU_ERROR_RELEASED,
