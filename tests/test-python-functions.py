@@ -428,6 +428,23 @@ def test_references(fixture):
     assert n_calls > 10 * ROUNDS, n_calls
 
 
+def test_image_reads(fixture):
+    """Image.read(), which is not a function in C, leaks no memory either."""
+    need_fast()
+    if fixture.device.backend != "host":
+        return
+    image = Gpu.Image(fixture.context, "rgba-uint8", (8, 8))
+    growth = []
+    for _ in range(5):                          # caches may grow at first
+        before = used_bytes()
+        for _ in range(2000):
+            image.read()
+        fixture.stream.synchronize()
+        gc.collect()
+        growth.append((used_bytes() - before) / 2000)
+    assert min(growth) < 8, f"Image.read() leaks {growth} bytes a call"
+
+
 # --- threads -------------------------------------------------------------------------------------
 
 def test_gil(fixture):

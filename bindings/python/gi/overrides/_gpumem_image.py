@@ -410,8 +410,9 @@ class ImageMethods:
         """Returns a region of the image as bytes."""
         origin, extent, size = self._region(origin, extent)
         data = new_bytes(None, size)
-        target, stream = hold(Exported(data)), self._get_stream(stream)
-        self._read(target, origin, extent, stream, size)
+        stream = self._get_stream(stream)
+        with held(data) as kept:
+            self._read(kept.bytes, origin, extent, stream, size)
         return data
 
     async def read_async(self, origin=None, extent=None, stream=None):
