@@ -596,7 +596,8 @@ query (GpuEvent    *event,
  * may report the completion late: the status may still be %GPU_EVENT_STATUS_PENDING after the work
  * has completed, until later work has also completed.
  *
- * Returns: the status. If it is %GPU_EVENT_STATUS_FAILED, @error is set. If it is
+ * Returns: the status. If it is %GPU_EVENT_STATUS_FAILED, @error is set: languages with exceptions
+ *   raise the error of the failed work instead of returning this status. If the status is
  *   %GPU_EVENT_STATUS_PENDING, @error is only set if the driver could not report the status
  *
  * Since: 0.1
