@@ -674,6 +674,11 @@ pool_blocks (TestFixture *fixture)
   g_assert_cmpuint (gpu_memory_block_get_address (block) % (1 << 16), ==, 0);
   gpu_memory_pool_free_block (pool, block, NULL, NULL);
   gpu_memory_pool_free_block (pool, NULL, NULL, NULL);
+  g_assert_null (gpu_memory_pool_alloc_block_aligned (pool, 10, (gsize) 1 << 46, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                         "gpu_memory_pool_alloc_block_aligned: alignment of 70368744177664 bytes");
+  g_assert_null (gpu_memory_pool_alloc_block (pool, (gsize) 1 << 46, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "gpu_memory_pool_alloc_block: ");
   g_assert_null (gpu_memory_pool_alloc_block_aligned (pool, 10, 3, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "3");
   g_assert_null (gpu_memory_pool_alloc_block (pool, 0, NULL, &error));

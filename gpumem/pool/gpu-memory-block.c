@@ -450,6 +450,7 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
                              GpuStream      *stream,
                              GError        **error)
 {
+  GpuMemoryBlock *block;
   GpuTimeline *timeline;
 
   g_return_val_if_fail (_gpu_is_memory_pool (pool), NULL);
@@ -461,9 +462,14 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
       || G_UNLIKELY (size == 0))
     return NULL;
 
-  return G_UNLIKELY (gpu_pool_core_records (pool->core))
-           ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error)
-           : _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
+  block = G_UNLIKELY (gpu_pool_core_records (pool->core))
+          ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error)
+          : _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
+
+  if (G_UNLIKELY (block == NULL))
+    g_prefix_error (error, "gpu_memory_pool_alloc_block: ");
+
+  return block;
 }
 
 /**
@@ -492,6 +498,7 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
                                      GError        **error)
 {
   const char *function = "gpu_memory_pool_alloc_block_aligned";
+  GpuMemoryBlock *block;
   GpuTimeline *timeline;
 
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
@@ -507,7 +514,12 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
   if (!get_key (pool, stream, function, &timeline, error) || size == 0)
     return NULL;
 
-  return _gpu_pool_core_alloc (pool->core, size, alignment, timeline, error);
+  block = _gpu_pool_core_alloc (pool->core, size, alignment, timeline, error);
+
+  if (block == NULL)
+    g_prefix_error (error, "%s: alignment of %" G_GSIZE_FORMAT " bytes: ", function, alignment);
+
+  return block;
 }
 
 /* Records the allocated blocks in the history. If the request failed, records one event with the
