@@ -282,6 +282,106 @@ copy_itself_region (GpuStream *stream,
   test_synchronize (stream);
 }
 
+/* The elements of an array of 3 x 2 x 2 x 2 bytes, whose copies consist of several regions */
+typedef struct
+{
+  gsize  offset;
+  gssize strides[4];
+} Elements;
+
+static const gssize array_shape[] = { 3, 2, 2, 2 };
+
+static gsize
+get_place (const Elements *elements,
+           gssize          i)
+{
+  const gssize *strides = elements->strides;
+
+  return elements->offset + i / 8 * strides[0] + i / 4 % 2 * strides[1] + i / 2 % 2 * strides[2]
+         + i % 2 * strides[3];
+}
+
+static gboolean
+transfer_array (GpuStream       *stream,
+                GpuMemory       *memory,
+                guint8          *data,
+                gboolean         write,
+                const Elements  *to,
+                const Elements  *from,
+                GError         **error)
+{
+  const Elements *device = write ? to : from;
+  const Elements *host = write ? from : to;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, 400);
+  g_autoptr (GpuArray) array = gpu_array_new_for_memory (memory, device->offset, GPU_DTYPE_UINT8,
+                                                         array_shape, 4, device->strides, 4, error);
+
+  g_assert_no_error (*error);
+
+  return (write ? gpu_stream_write_array : gpu_stream_read_array) (stream, array, bytes,
+                                                                   host->offset, host->strides, 4,
+                                                                   error);
+}
+
+/* A refused transfer changes nothing. */
+static void
+check_array (GpuStream      *stream,
+             GpuMemory      *memory,
+             guint8         *data,
+             gboolean        write,
+             const Elements *to,
+             const Elements *from,
+             gboolean        refused)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *expected = g_memdup2 (data, 400);
+  gboolean success = transfer_array (stream, memory, data, write, to, from, &error);
+
+  test_synchronize (stream);
+
+  if (refused)
+    {
+      assert_overlap (success, &error);
+    }
+  else
+    {
+      test_assert_ok (success, error);
+
+      for (gssize i = 0; i < 24; i++)
+        expected[get_place (to, i)] = expected[get_place (from, i)];
+    }
+
+  test_assert_mem (data, expected, 400);
+}
+
+/* @data: the bytes of @memory, at least 400 */
+static void
+copy_itself_array (GpuStream *stream,
+                   GpuMemory *memory,
+                   guint8    *data)
+{
+  const Elements first = { 20, { 40, 11, 5, 2 } };
+  const Elements next = { 60, { 40, 11, 5, 2 } };
+  const Elements reversed = { 100, { -40, 11, 5, 2 } };
+  const Elements meets_second = { 101, { -40, 11, 5, 2 } };
+  const Elements other_order = { 20, { 40, 5, 11, 2 } };
+  const Elements apart[] = { { 200, { 40, 11, 5, 2 } }, { 310, { -40, 5, 11, 2 } } };
+
+  for (guint i = 0; i < 2; i++)
+    {
+      const gboolean write = i == 1;
+
+      check_array (stream, memory, data, write, &first, &first, FALSE);
+      check_array (stream, memory, data, write, &reversed, &reversed, FALSE);
+      check_array (stream, memory, data, write, &next, &first, TRUE);
+      check_array (stream, memory, data, write, &first, &next, TRUE);
+      check_array (stream, memory, data, write, &first, &reversed, TRUE);
+      check_array (stream, memory, data, write, &first, &meets_second, TRUE);
+      check_array (stream, memory, data, write, &first, &other_order, TRUE);
+      check_array (stream, memory, data, write, &apart[i], &first, FALSE);
+    }
+}
+
 static void
 copy_memory (GpuStream *stream,
              GpuMemory *memory,
@@ -304,6 +404,7 @@ copy_memory (GpuStream *stream,
   test_synchronize (stream);
   test_assert_mem (g_bytes_get_data (content, NULL), expected, size);
   copy_itself_region (stream, memory, data);
+  copy_itself_array (stream, memory, data);
 }
 
 static void
@@ -327,6 +428,7 @@ host_buffer (TestFixture *fixture)
   slice = gpu_buffer_slice (buffer, ORIGIN, 1000, &error);
   g_assert_no_error (error);
   copy_itself (fixture->stream, GPU_MEMORY (slice), data + ORIGIN + 5, 5, 100);
+  copy_itself_array (fixture->stream, GPU_MEMORY (slice), data + ORIGIN);
   gpu_memory_release (GPU_MEMORY (slice));
   gpu_memory_release (GPU_MEMORY (buffer));
   test_synchronize (fixture->stream);

@@ -2,6 +2,8 @@
 /* The operations of a stream that copy and fill arrays, with any strides. */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/array/gpu-array-io-private.h"
 #include "gpumem/array/gpu-array-kernel-private.h"
 #include "gpumem/command/gpu-command-private.h"
@@ -138,6 +140,58 @@ check_region (const GpuArrayPlan  *plan,
   return _gpu_submission_check_mappings (t->function, accesses, n, error);
 }
 
+/* Gets the addresses of the first byte of all regions and of the byte after the last. @base is the
+ * address of offset 0. */
+static void
+get_range (const GpuArrayPlan      *plan,
+           const GpuArrayPlanSide  *side,
+           const gssize            *steps,
+           const guint8            *base,
+           const guint8           **begin,
+           const guint8           **end)
+{
+  *begin = base + side->offset;
+  *end = *begin + get_region_size (plan, side);
+
+  for (guint i = 0; i < plan->n_loops; i++)
+    *(steps[i] < 0 ? begin : end) += steps[i] * (gssize) (plan->counts[i] - 1);
+}
+
+static gboolean
+has_same_steps (const GpuArrayPlan *plan)
+{
+  return plan->to.row_pitch == plan->from.row_pitch
+         && plan->to.slice_pitch == plan->from.slice_pitch
+         && memcmp (plan->to_steps, plan->from_steps, plan->n_loops * sizeof *plan->to_steps) == 0;
+}
+
+/* Checks a transfer between memory and host bytes that may be the same bytes. The checks of single
+ * regions do not suffice, because a region may write the source of a later region. A transfer of
+ * all bytes to themselves is valid. */
+static gboolean
+check_host_overlap (const GpuArrayPlan  *plan,
+                    const Transfer      *transfer,
+                    GError             **error)
+{
+  gboolean write = transfer->memory != NULL;
+  GpuMemory *memory = write ? transfer->memory : transfer->source;
+  const guint8 *place = g_atomic_pointer_get (&memory->host_data);
+  const guint8 *to, *to_end, *from, *from_end;
+
+  if (place == NULL || transfer->data == NULL)
+    return TRUE;
+
+  get_range (plan, &plan->to, plan->to_steps, write ? place : transfer->data, &to, &to_end);
+  get_range (plan, &plan->from, plan->from_steps, write ? transfer->data : place, &from, &from_end);
+
+  if (to >= from_end || from >= to_end || (to == from && has_same_steps (plan)))
+    return TRUE;
+
+  return _gpu_memory_check (memory, transfer->function, error)
+         && _gpu_memory_fail_overlap (memory, (gsize) ((write ? to : from) - place),
+                                      write ? from : to, transfer->function, error);
+}
+
 /* Before the first of several regions, checks all of them, so that a refused operation changes
  * nothing. Usually no part of the memory is mapped, and a single check suffices. */
 static gboolean
@@ -146,6 +200,9 @@ run_plan (const GpuArrayPlan  *plan,
           Transfer            *transfer,
           GError             **error)
 {
+  if (plan->n_regions > 1 && !check_host_overlap (plan, transfer, error))
+    return FALSE;
+
   if (plan->n_regions > 1 && !check_region (NULL, 0, 0, transfer, NULL)
       && !_gpu_array_plan_run (plan, check_region, transfer, error))
     return FALSE;
@@ -514,9 +571,13 @@ gpu_stream_fill_array (GpuStream  *stream,
  * them first. May block under the same conditions as gpu_stream_write(). The library holds
  * references to @bytes and to the memory of @array until the copy completes.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element is outside of @bytes or
- *   if GpuArray:shares-bytes of @array is %TRUE, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
- *   gpu_stream_write_region()
+ * If @array uses host memory in place, @bytes may be this memory. If the function copies several
+ * regions, each element must then be written to itself, or the bytes from the first element to the
+ * last must not overlap those of @array.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element is outside of @bytes, if
+ *   GpuArray:shares-bytes of @array is %TRUE or if @bytes overlap the memory of @array otherwise
+ *   than described above, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of gpu_stream_write_region()
  *
  * Since: 0.1
  */
@@ -564,8 +625,13 @@ gpu_stream_write_array (GpuStream     *stream,
  * complete. The library holds references to @bytes and to the memory of @array until the copy
  * completes. After that, @bytes contains the elements.
  *
+ * If @array uses host memory in place, @bytes may be this memory. If the function copies several
+ * regions, each element must then be read to itself, or the bytes from the first element to the
+ * last must not overlap those of @array.
+ *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
- *   overlap in @bytes, or with an error of gpu_stream_read_region_into()
+ *   overlap in @bytes, or if @bytes overlap the memory of @array otherwise than described above; or
+ *   with an error of gpu_stream_read_region_into()
  *
  * Since: 0.1
  */
