@@ -6,16 +6,16 @@
 #include "gpumem/staging/gpu-transfer-private.h"
 
 /* Small copies are split into a few chunks, so that the device starts early. More chunks would cost
- * more driver calls and, from the device, more waits. */
-#define CHUNKS_WANTED_FOR_READ 4
-#define CHUNKS_WANTED_FOR_WRITE 8
+ * more driver calls and, unless the copy is a blocking one to the device, more waits. */
+#define CHUNKS_WANTED 4
+#define CHUNKS_WANTED_FOR_BLOCKING_WRITE 8
 #define CHUNKS_OF_SLOT_MAX 8
 
 /* These numbers determine the size of a piece, which one thread copies at a time. A piece is so
  * small that threads can share the work, and so large that threads are not woken too often. */
 #define PIECES_WANTED 32
-#define PIECES_OF_SLOT_MIN_FOR_READ 16
-#define PIECES_OF_SLOT_MIN_FOR_WRITE 32
+#define PIECES_OF_SLOT_MIN 16
+#define PIECES_OF_SLOT_MIN_FOR_BLOCKING_WRITE 32
 #define PIECES_OF_SLOT_MAX 64
 
 /* The size from which copies to the device leave their data in the caches, in slots. Such a copy
@@ -82,11 +82,13 @@ cut (GpuTransferChunking *chunking,
 
 gboolean
 _gpu_transfer_chunking_init (GpuTransferChunking *chunking,
-                             GpuTransferCopy     *copy)
+                             GpuTransferCopy     *copy,
+                             gboolean             blocking)
 {
+  gboolean blocking_write = copy->write && blocking;
   gsize slot = _gpu_transfer_get_slot_size ();
-  gsize n_wanted = copy->write ? CHUNKS_WANTED_FOR_WRITE : CHUNKS_WANTED_FOR_READ;
-  gsize n_pieces = copy->write ? PIECES_OF_SLOT_MIN_FOR_WRITE : PIECES_OF_SLOT_MIN_FOR_READ;
+  gsize n_wanted = blocking_write ? CHUNKS_WANTED_FOR_BLOCKING_WRITE : CHUNKS_WANTED;
+  gsize n_pieces = blocking_write ? PIECES_OF_SLOT_MIN_FOR_BLOCKING_WRITE : PIECES_OF_SLOT_MIN;
   gsize size;
   gsize n_chunks;
 

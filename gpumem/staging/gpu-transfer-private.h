@@ -100,7 +100,8 @@ typedef struct
 
 /* Returns FALSE for a copy with too many chunks or with rows that are too small. */
 gboolean _gpu_transfer_chunking_init (GpuTransferChunking    *chunking,
-                                      GpuTransferCopy        *copy);
+                                      GpuTransferCopy        *copy,
+                                      gboolean                blocking);
 void     _gpu_transfer_get_box      (const GpuTransferChunking *chunking,
                                      guint                      chunk,
                                      GpuTransferBox            *box);

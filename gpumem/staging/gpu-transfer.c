@@ -7,10 +7,10 @@
  * usually arrive sooner. */
 #define LINGER_TIME 300
 
-/* The numbers of threads that each thread wakes, for copies from and to the device. The caller of a
- * copy to the device wakes all of them: the device waits for the first chunk. */
-#define N_WOKEN_FOR_READ 3
-#define N_WOKEN_FOR_WRITE 7
+/* The number of threads that each thread wakes. The caller of a blocking copy to the device wakes
+ * more, because the device waits for the first chunk. */
+#define N_WOKEN 3
+#define N_WOKEN_FOR_SUBMITS_COPIED 7
 
 struct _GpuTransfer
 {
@@ -204,7 +204,7 @@ static void copy_in_worker (gpointer data);
 static void
 wake_workers_locked (GpuTransfer *transfer)
 {
-  guint n_woken = transfer->copy.write ? N_WOKEN_FOR_WRITE : N_WOKEN_FOR_READ;
+  guint n_woken = transfer->submits_copied ? N_WOKEN_FOR_SUBMITS_COPIED : N_WOKEN;
 
   for (guint i = 0; i < n_woken && !transfer->aborted
                     && transfer->chunk < transfer->chunking.n_chunks
@@ -872,7 +872,7 @@ _gpu_transfer_begin (GpuNativeContext      *context,
   GpuTransfer *transfer;
 
   if (!should_stage (context, copy, size, blocking)
-      || !_gpu_transfer_chunking_init (&chunking, &own))
+      || !_gpu_transfer_chunking_init (&chunking, &own, blocking))
     return NULL;
 
   transfer = transfer_new (context, order, &own, &chunking, blocking);
