@@ -568,6 +568,27 @@ def test_stream_of_other_devices(fixture):
         del thread, seen
 
 
+def test_host_memory_without_work(fixture):
+    """The export of host memory waits for the work on the array only: other work may wait for a
+    message that the caller sends afterwards."""
+    array = Gpu.Array.for_memory(Gpu.HostMemory(fixture.context, N_LATE), N_LATE, "uint8")
+    other = fixture.buffer(100)
+    gate = fixture.gate(fixture.stream, must_hold=False)
+    fixture.stream.fill(other, 0)
+    for device in (None, (1, 0)):
+        thread = threading.Thread(
+            target=lambda: array.__dlpack__(stream=-1, dl_device=device, max_version=(1, 0)))
+        thread.start()
+        thread.join(10 if gate.holds else None)
+        ended = not thread.is_alive()
+        if not ended:
+            gate.complete()
+        thread.join()
+        assert ended, device
+    gate.complete()
+    fixture.stream.synchronize()
+
+
 def test_not_reached(fixture):
     """Checks the errors for memory that cannot be shared."""
     need_numpy()

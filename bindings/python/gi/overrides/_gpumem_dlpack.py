@@ -102,6 +102,15 @@ def _to_consumer(context, stream):
     return found
 
 
+def _wait_for(array):
+    """Waits for the work on an array, or for all work of the context if it is not tracked."""
+    memory = array.memory
+    if memory is not None and memory.get_flags() & Gpu.MemoryFlags.UNTRACKED:
+        array.context.synchronize()
+    elif memory is not None:
+        memory.wait()
+
+
 def _wait_on(array, stream):
     """Makes a stream wait for the work on an array. The stream is a Gpu.Stream, or the number that
     DLPack and the CUDA Array Interface use for a CUDA stream. Without a stream the caller waits."""
@@ -137,7 +146,7 @@ def _order_consumer(array, stream):
                           f"not {stream}, which is for CUDA; use to_numpy(), or gpumem.mpi for "
                           "messages of MPI")
     if kind in (CPU, CUDA_HOST):
-        _wait_on(array, None)
+        _wait_for(array)
     elif stream != -1:
         _wait_on(array, stream)
 
@@ -172,7 +181,7 @@ def _to_host(array, device, copy, versioned):
     if not copy and (versioned or array.is_writable()):
         shared = _share_with_host(array, context)
         if shared is not None:
-            _wait_on(array, None)
+            _wait_for(array)
             return shared, False
     if copy is False and array.size > 0:
         if _is_spilled(array):
