@@ -279,8 +279,11 @@ def test_adaptor_subclasses(fixture):
         equal((memory.size, allocator.get_context()), (size, fixture.context), kind)
         equal(upstream.counters["current-bytes"], size, kind)
         equal(allocator.get_memory_info(), upstream.get_memory_info(), kind)
-        upstream.free(memory)
-        equal(upstream.counters["current-bytes"], 0, kind)
+        allocator.free(memory)
+        equal((upstream.counters["current-bytes"], memory.released), (0, True), kind)
+        kept = fixture.buffer(10)
+        allocator.free(kept)
+        assert not kept.released, kind
 
 
 def test_functions(fixture):

@@ -138,16 +138,20 @@ gpu_allocator_adaptor_set_property (GObject      *object,
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
 
-/* A class of another language that derives from this one has no operations of its own. */
+/* For classes of other languages, which have no operations of their own */
+static const GpuAdaptorOps foreign_ops =
+{
+  .core_size = sizeof (GpuAdaptorCore),
+  .lease_size = sizeof (GpuLease),
+};
+
 static void
 gpu_allocator_adaptor_constructed (GObject *object)
 {
-  static const GpuAdaptorOps ops = { .core_size = sizeof (GpuAdaptorCore),
-                                     .lease_size = sizeof (GpuLease) };
   GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (object);
 
   if (adaptor->core == NULL)
-    _gpu_adaptor_init (adaptor, &ops);
+    _gpu_adaptor_init (adaptor, &foreign_ops);
 
   G_OBJECT_CLASS (gpu_allocator_adaptor_parent_class)->constructed (object);
 }
@@ -299,7 +303,8 @@ gpu_allocator_adaptor_alloc (GpuAllocator  *allocator,
 }
 
 /* Ends the lease at once, even if the memory has other users, because the upstream allocator may
- * cache the memory and allocate it again. */
+ * cache the memory and allocate it again. A class of another language that overrides alloc may have
+ * got the memory from the upstream allocator, without a lease. */
 static void
 gpu_allocator_adaptor_free (GpuAllocator *allocator,
                             GpuMemory    *memory)
@@ -308,11 +313,11 @@ gpu_allocator_adaptor_free (GpuAllocator *allocator,
   GpuStorageHook *hook = memory->storage != NULL
                          ? _gpu_storage_take_hook (memory->storage, adaptor->core) : NULL;
 
-  if (hook == NULL)
-    return;
+  if (hook != NULL)
+    end_lease ((GpuLease *) hook, NULL);
 
-  end_lease ((GpuLease *) hook, NULL);
-  gpu_allocator_free (adaptor->upstream, memory);
+  if (hook != NULL || (adaptor->core->ops == &foreign_ops && adaptor->upstream != NULL))
+    gpu_allocator_free (adaptor->upstream, memory);
 }
 
 static GpuContext *
