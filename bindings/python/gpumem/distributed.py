@@ -13,8 +13,8 @@ the least recently used ones to the host with Gpu.Buffer.spill(), and Dask moves
 
 Importing this module registers the serialisation of both classes with Dask. A process that receives
 them must have imported it, as register() and `dask worker --preload gpumem.distributed` do.
-pickle, with which Dask sends arguments, functions and objects that have arrays, then saves both
-classes for this module, too, instead of as NumPy arrays.
+After the import, pickle also saves objects of both classes as such, and not as NumPy arrays: Dask
+sends arguments, functions, and objects that have arrays with pickle.
 
 Only elements and sizes travel: the receiver gets new memory in its own context, and arrays that
 shared memory do not share it there. All functions may be called from any thread."""
@@ -442,7 +442,7 @@ def _to_size(value, name):
                         f"{value!r}")
     try:
         size = parse_bytes(value) if isinstance(value, str) and value.strip() else int(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         size = -1
     if not 0 <= size < 1 << 64:
         raise ValueError(f"{name} must be 0 to {(1 << 64) - 1} bytes, or a text like '8 GiB', not "
