@@ -938,7 +938,8 @@ static void
 file_open_not_utf8 (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autofree char *path = g_build_filename (g_get_tmp_dir (), "gpumem-\xff", NULL);
+  g_autofree char *folder = g_dir_make_tmp ("gpumem-XXXXXX", NULL);
+  g_autofree char *path = g_build_filename (folder, "gpumem-\xff", NULL);
   g_autofree char *name = g_filename_display_name (path);
   g_autoptr (GFile) file = g_file_new_for_path (path);
 
@@ -949,6 +950,7 @@ file_open_not_utf8 (void)
   g_assert_cmpint (mkfifo (path, 0600), ==, 0);
   g_assert_null (gpu_file_open (file, GPU_FILE_FLAGS_READ, &error));
   g_unlink (path);
+  g_rmdir (folder);
   g_assert_true (g_utf8_validate (error->message, -1, NULL));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, name);
 }

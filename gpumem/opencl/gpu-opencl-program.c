@@ -154,12 +154,17 @@ static gboolean
 check_directory (const char  *directory,
                  GError     **error)
 {
+  g_autofree char *name = NULL;
+  g_autofree char *parent = NULL;
+
   if (strpbrk (directory, " \t\n\r\"'\\") == NULL)
     return TRUE;
 
+  name = g_filename_display_name (directory);
+  parent = g_filename_display_name (g_get_tmp_dir ());
   g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
                "drivers of OpenCL take no folder with blanks, quotes or backslashes in its path, "
-               "such as '%s': set TMPDIR to another folder than '%s'", directory, g_get_tmp_dir ());
+               "such as '%s': set TMPDIR to another folder than '%s'", name, parent);
   return FALSE;
 }
 
