@@ -82,7 +82,8 @@ fake_live (void)
   return n_live;
 }
 
-/* Returns the address. Sets the kind of the exception: 1 for out of memory, 2 for any other. */
+/* Returns the address. Sets the kind of the exception: 1 for out of memory, 2 for any other. Copies
+ * up to 1023 bytes of the message to @what. */
 extern "C" void *
 fake_alloc (void *(*alloc) (ssize_t, int, void *), ssize_t size, int device, void *stream, int *kind,
             char *what)
@@ -95,12 +96,12 @@ fake_alloc (void *(*alloc) (ssize_t, int, void *), ssize_t size, int device, voi
   catch (const c10::OutOfMemoryError &error)
     {
       *kind = 1;
-      strncpy (what, error.what (), 255);
+      strncpy (what, error.what (), 1023);
     }
   catch (const std::exception &error)
     {
       *kind = 2;
-      strncpy (what, error.what (), 255);
+      strncpy (what, error.what (), 1023);
     }
 
   return nullptr;

@@ -582,7 +582,7 @@ def case_torch_cpp():
         functions = torch.allocator.functions
         fake = ctypes.CDLL(path)
         fake.fake_alloc.restype = ctypes.c_void_p
-        kind, text = ctypes.c_int(), ctypes.create_string_buffer(256)
+        kind, text = ctypes.c_int(), ctypes.create_string_buffer(1024)
 
         def alloc(size, device=0, stream=0):
             text.value = b""

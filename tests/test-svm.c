@@ -153,7 +153,8 @@ svm_invalid_arguments (TestFixture *fixture)
     return;
   refuse (fixture, 0, 0, SIZE, 3, wrong, "3");
   refuse (fixture, 0, 0, SIZE, G_MAXSIZE / 2 + 1, wrong, "alignment");
-  refuse (fixture, 0, 0, SIZE, (gsize) 1 << 46, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "70368744177664");
+  refuse (fixture, 0, 0, SIZE, (gsize) 1 << 60, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+          "1152921504606846976");
   refuse (fixture, 0, GPU_SVM_FLAGS_ATOMICS, SIZE, 0, wrong, "GPU_SVM_FLAGS_FINE_GRAIN");
   refuse (fixture, 0, (GpuSvmFlags) 64, SIZE, 0, wrong, "unknown flags 0x40");
   refuse (fixture, GPU_MEMORY_FLAGS_ALLOC_HOST, 0, SIZE, 0, wrong, "alloc-host");
