@@ -4,9 +4,11 @@
 import contextlib
 import gc
 import sys
+import threading
 import time
 
 from python_util import DEADLINE, equal, main, need_numpy, np, raises
+from gi.overrides._gpumem import _run_later
 from gi.repository import GLib, Gpu
 
 SIZE = 65536
@@ -111,23 +113,34 @@ def test_pinned(fixture):
         equal(memory.to_numpy(np.int32).tolist(), first.tolist())
 
 
-def test_pinned_is_released(fixture):
-    """After the statement, and the work that uses the memory, the size of a bytearray may change.
-    After the last reference was dropped, another thread releases the bytearray."""
-    target, stream = fixture.buffer(5000), fixture.stream
+def append(data):
+    """Appends to a bytearray, as soon as its memory is released."""
+    size, deadline = len(data), time.monotonic() + DEADLINE
+    while len(data) == size and time.monotonic() < deadline:
+        with contextlib.suppress(BufferError):
+            data.append(1)
+    equal(len(data), size + 1)
+
+
+def test_released_objects(fixture):
+    """The end of pinned() waits for no other thread. Another thread then releases the objects."""
+    target, stream, go, waits = fixture.buffer(5000), fixture.stream, threading.Event(), []
+    data = bytearray(5000)
     for number in range(50):
-        data = bytearray(5000)
-        with Gpu.pinned(fixture.context, data) as memory:
-            stream.copy(target, memory)
+        with contextlib.suppress(ZeroDivisionError), Gpu.pinned(fixture.context, data) as memory:
+            stream.copy(target, memory, 5000)
             stream.synchronize()
-        data.extend(b"1")
+            1 / (number % 2)
+        append(data)
+    _run_later(lambda *data: waits.append(go.wait(DEADLINE)))
+    with Gpu.pinned(fixture.context, data):
+        pass
+    go.set()
+    append(data)
+    equal(waits, [True])
     memory = Gpu.HostMemory.registered(fixture.context, data)
     del memory
-    deadline = time.monotonic() + DEADLINE
-    while len(data) == 5001 and time.monotonic() < deadline:
-        with contextlib.suppress(BufferError):
-            data.extend(b"2")
-    equal(len(data), 5002)
+    append(data)
 
 
 def test_allocator(fixture):

@@ -6,8 +6,7 @@ import contextlib
 from gi.repository import GObject
 
 from ..module import get_introspection_module
-from ._gpumem import (Bytes, export_in_place, hold, run_behind, run_on_helper, to_glib_bytes,
-                      to_sized_dtype)
+from ._gpumem import Bytes, export_in_place, hold, run_behind, to_glib_bytes, to_sized_dtype
 from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
@@ -52,7 +51,7 @@ class HostMemoryMethods(ArrayMethods):
         Gpu.HostMemoryFlags.READ_ONLY.
 
         Another thread then releases the object. Until it has, the size of the object is fixed:
-        bytearray.extend() raises BufferError. pinned() waits for that thread."""
+        bytearray.extend() raises BufferError."""
         if isinstance(data, Bytes):
             return Gpu.HostMemory.new_registered(context, flags, data)
         writable = not flags & Gpu.HostMemoryFlags.READ_ONLY
@@ -108,12 +107,10 @@ class HostMemoryMethods(ArrayMethods):
 @contextlib.contextmanager
 def pinned(context, *objects, flags=Gpu.HostMemoryFlags.NONE):
     """Page-locks the memory of bytes-like objects for a with statement. The statement gets a
-    Gpu.HostMemory, or a list of Gpu.HostMemory for several objects. Afterwards, the size of an
-    object may change, such as that of a bytearray, unless work still uses its memory."""
+    Gpu.HostMemory, or a list of Gpu.HostMemory for several objects."""
     if not isinstance(context, Gpu.Context) or not objects:
         raise TypeError("pinned() takes a Gpu.Context and at least one object")
     with contextlib.ExitStack() as stack:
         memories = [stack.enter_context(HostMemoryMethods.registered(context, data, flags))
                     for data in objects]
         yield memories[0] if len(memories) == 1 else memories
-    run_on_helper(lambda: None)                 # which has called the functions of hold() before
