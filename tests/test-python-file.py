@@ -17,6 +17,7 @@ import threading
 import time
 
 from python_util import DEADLINE, NoGate, equal, main, need_numpy, np, raises
+from gi.overrides._gpumem import _run_later
 from gi.repository import Gio, GLib, GObject, Gpu
 
 SIZE = 300_007
@@ -461,28 +462,25 @@ def test_asyncio(fixture):
         equal(reports[-1], (SIZE, SIZE))
 
 
-def test_order_of_coroutines(fixture):
-    """Work that is submitted after a coroutine has begun is ordered after its copy."""
-    target = Gpu.Buffer(fixture.context, 1000)
+def test_blocked_submission(fixture):
+    """The asyncio loop continues while the thread that submits copies of files is blocked."""
+    buffer, go, waits = fixture.buffer(b"1234567890"), threading.Event(), []
 
     async def run(path):
-        for number in range(20):
-            stream, buffer = fixture.new_stream(), fixture.buffer(bytes(1000))
-            read = asyncio.ensure_future(buffer.read_file_async(path, stream=stream))
-            await asyncio.sleep(0)
-            stream.copy(target, buffer)
-            await read
-            write = asyncio.ensure_future(buffer.write_file_async(path, stream=stream))
-            await asyncio.sleep(0)
-            stream.fill(buffer, 0)
-            await write
-            stream.synchronize()
-            equal(target.read(), b"1" * 1000, f"copy {number}")
-            equal(path.read_bytes(), b"1" * 1000, f"file {number}")
+        _run_later(lambda *data: waits.append(go.wait(DEADLINE)))
+        copies = [asyncio.ensure_future(copy)
+                  for copy in (buffer.write_file_async(path / "new"),
+                               buffer.read_file_async(path / "data", size=3))]
+        await asyncio.sleep(0.02)
+        equal((waits, [copy.done() for copy in copies]), ([], [False, False]))
+        go.set()
+        equal(await asyncio.gather(*copies), [10, 3])
 
     with folder() as path:
-        (path / "data").write_bytes(b"1" * 1000)
-        asyncio.run(run(path / "data"))
+        (path / "data").write_bytes(b"abc")
+        asyncio.run(run(path))
+        equal((path / "new").read_bytes(), b"1234567890")
+    equal(buffer.read(), b"abc4567890")
 
 
 def test_main_loop(fixture):

@@ -523,29 +523,14 @@ def _run_later(function):
     source.attach(_get_await_context())
 
 
-def run_on_helper(function):
-    """Runs a function on the helper thread, and returns when it has returned."""
-    done = threading.Lock()
-    done.acquire()
-
-    def run(*data):
-        try:
-            return function()
-        finally:
-            done.release()
-
-    _run_later(run)
-    done.acquire()
-
-
 class _Operation:
     """A call of an asynchronous C function that a coroutine awaits. The helper thread runs start(),
     done() and report(). The loop runs the other methods, which keep no exception in a cycle: its
     traceback refers to memory and files of the program."""
 
-    def __init__(self, loop, begin, finish, progress, caller, is_copy):
+    def __init__(self, loop, begin, finish, progress, caller, awaits_end):
         self._loop, self._begin, self._finish = loop, begin, finish
-        self._progress, self._caller, self._is_copy = progress, caller, is_copy
+        self._progress, self._caller, self._awaits_end = progress, caller, awaits_end
         self._failure = None                    # of progress()
         self.cancellable = Gio.Cancellable()
         self.future = loop.create_future()
@@ -590,7 +575,7 @@ class _Operation:
         except Exception as error:
             self.cancellable.cancel()
             self._failure = error
-            if not self._is_copy:
+            if not self._awaits_end:
                 self._settle(None, None)
         finally:
             del self                            # the traceback refers to this frame
@@ -613,23 +598,21 @@ async def _wait_until_end(operation):
         raise
 
 
-async def wait_for(begin, finish, progress=None, caller=None, is_copy=False):
+async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False):
     """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
     calls begin (cancellable, callback, report), and progress (current, total) in the loop. An
     exception of progress() cancels the operation, and reaches the caller. Errors of failed work
-    name the function caller, by default the coroutine that the program awaits.
-
-    With is_copy, begin() must not block, and has returned when the wait begins, so that later work
-    of the stream is ordered after the copy. The cancellable must end the copy soon: then the copy
-    has ended when the await ends, also if the await is cancelled or progress() fails."""
+    name the function caller, by default the coroutine that the program awaits. With awaits_end,
+    which needs an operation that its cancellable ends soon, the operation has ended when the await
+    ends, also if the await is cancelled or progress() fails."""
     import asyncio
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function (current, total), not {progress!r}")
     operation = _Operation(asyncio.get_running_loop(), begin, finish, progress,
-                           caller or find_caller(), is_copy)
-    (run_on_helper if is_copy else _run_later)(operation.start)
+                           caller or find_caller(), awaits_end)
+    _run_later(operation.start)
     try:
-        if is_copy:
+        if awaits_end:
             await _wait_until_end(operation)
         return await operation.future
     except asyncio.CancelledError:

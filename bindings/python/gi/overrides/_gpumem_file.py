@@ -245,7 +245,7 @@ class MemoryFileMethods:
             await wait_for(
                 lambda cancellable, callback, report=None: Gpu.Memory.read_file_async(
                     self, stream, offset, opened, begin, size, cancellable, report, (), callback),
-                self.read_file_finish, progress, is_copy=True)
+                self.read_file_finish, progress, awaits_end=True)
             return size
         finally:
             del file, opened                    # an exception keeps this frame
@@ -264,7 +264,7 @@ class MemoryFileMethods:
                     lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
                         self, stream, offset, opened, begin, size, cancellable, report, (),
                         callback),
-                    self.write_file_finish, progress, is_copy=True)
+                    self.write_file_finish, progress, awaits_end=True)
             finally:
                 del opened                      # an exception keeps this frame
         return size
@@ -290,7 +290,7 @@ class MemoryFileMethods:
             await wait_for(
                 lambda cancellable, callback: Gpu.Memory.splice_async(
                     self, stream, offset, size, send, connections, cancellable, callback),
-                self.splice_finish, is_copy=True)
+                self.splice_finish, awaits_end=True)
         finally:
             del connections                     # an exception keeps this frame
         for connection in blocking:
