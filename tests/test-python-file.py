@@ -215,6 +215,29 @@ def test_replaced(fixture):
                 equal((old.read_bytes(), new.exists()), (b"12345678", False))
 
 
+def test_link_to_missing_file(fixture):
+    """An invalid call does not create the file behind a symbolic link, and keeps the link."""
+    buffer = Gpu.Buffer(fixture.context, bytes([1, 2]))
+    with folder() as path:
+        (path / "inner").mkdir()
+        link, new = path / "link", path / "inner" / "new"
+        link.symlink_to("inner/new")
+        for write in list_writes(buffer)[:3]:
+            for kind in (str, os.fsencode, pathlib.Path):
+                with raises(Gpu.Error.INVALID_ARGUMENT, "3"):
+                    write(kind(link), offset=3)
+                equal((link.is_symlink(), new.exists()), (True, False))
+                write(kind(link))
+                equal((link.is_symlink(), new.read_bytes()), (True, b"\1\2"))
+                new.unlink()
+            (path / "dead").symlink_to("none/new")
+            (path / "loop").symlink_to("loop")
+            for name, kind in (("dead", FileNotFoundError), ("loop", OSError)):
+                with raises(kind, str(path / name)):
+                    write(path / name)
+                (path / name).unlink()
+
+
 def test_stream(fixture):
     stream = fixture.context.default_stream
     buffer = Gpu.Buffer(fixture.context, SIZE)

@@ -143,12 +143,15 @@ def _run(function, *args):
 
 
 def _create(path):
-    """Returns a descriptor for writing, and whether the file is new."""
+    """Returns a descriptor for writing, and the path of the file if it is new, or None."""
     flags = os.O_WRONLY | os.O_CREAT
-    try:
-        return _open_path(path, flags | os.O_EXCL), True
-    except FileExistsError:                     # or a symbolic link, also to a missing file
-        return _open_path(path, flags), False
+    with contextlib.suppress(FileExistsError):
+        return _open_path(path, flags | os.O_EXCL), path
+    if not os.path.exists(path):                # a symbolic link to a missing file
+        target = os.path.realpath(path)
+        with contextlib.suppress(OSError):      # open() names the link in its error
+            return _open_path(target, flags | os.O_EXCL), target
+    return _open_path(path, flags), None
 
 
 def _remove_empty(path, fd):
@@ -167,13 +170,12 @@ def _creating(file):
     if not isinstance(file, (str, bytes, os.PathLike, Gio.File)):
         yield _to_file(file, "w"), None
         return
-    path = _get_path(file)
-    fd, is_new = _create(path)
+    fd, new = _create(_get_path(file))
     try:
         yield Gpu.File.new_for_fd(fd, Gpu.FileFlags.NONE), fd
     except BaseException:
-        if is_new:
-            _remove_empty(path, fd)
+        if new is not None:
+            _remove_empty(new, fd)
         raise
     finally:
         os.close(fd)
