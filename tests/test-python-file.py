@@ -94,8 +94,8 @@ def test_position_of_open_file(fixture):
     target = fixture.buffer(20)
 
     async def read_both(file):
-        await asyncio.gather(target.read_file_async(file, size=4),
-                             target.read_file_async(file, 4, size=2))
+        await target.read_file_async(file, size=4)
+        await target.read_file_async(file, 4, size=2)
 
     with folder() as path:
         for mode in ("wb", "w+b"):
@@ -124,6 +124,39 @@ def test_position_of_open_file(fixture):
                 file.seek(3)
                 equal((target.read_file(file.fileno()), file.tell()), (14, 3))
                 equal((target.read_file(Gpu.File(file)), file.tell()), (14, 3))
+
+
+def test_position_after_errors(fixture):
+    """A copy that fails, or that the library refuses, does not move the position of the file. The
+    file may be closed during the copy."""
+    buffer, stream = fixture.buffer(10), fixture.context.default_stream
+
+    async def read_and_close(file):
+        copy = asyncio.ensure_future(buffer.read_file_async(file))
+        await asyncio.sleep(0)
+        file.close()
+        return await copy
+
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(100))
+        file.seek(7)
+        for call in (buffer.read_file, buffer.write_file,
+                     functools.partial(stream.read_file, buffer),
+                     functools.partial(stream.write_file, buffer),
+                     lambda *args, **kwargs: asyncio.run(buffer.read_file_async(*args, **kwargs)),
+                     lambda *args, **kwargs: asyncio.run(buffer.write_file_async(*args, **kwargs))):
+            with raises(Gpu.Error.INVALID_ARGUMENT, "50"):
+                call(file, size=50)
+            with raises(TypeError, "stream"):
+                call(file, size=1, stream=3)
+            equal(file.tell(), 7)
+        file.seek(95)
+        for call in (buffer.read_file,
+                     lambda *args, **kwargs: asyncio.run(buffer.read_file_async(*args, **kwargs))):
+            with raises(GLib.Error, "100"):
+                call(file, size=10)
+            equal(file.tell(), 95)
+        equal(asyncio.run(read_and_close(file)), 5)
 
 
 def test_position_of_arrays(fixture):

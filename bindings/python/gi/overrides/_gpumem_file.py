@@ -120,8 +120,9 @@ def _to_position(file, position):
 
 
 def _advance(file, position, end):
-    """Moves an open file of Python behind the bytes of a copy without a given position."""
-    if position is None and _is_seekable(file):
+    """Moves an open file of Python behind the bytes of a copy without a given position, unless the
+    program has closed the file."""
+    if position is None and not getattr(file, "closed", False) and _is_seekable(file):
         file.seek(end)
 
 
@@ -237,17 +238,18 @@ class MemoryFileMethods:
                               progress=None) -> int:
         """read_file() for asyncio. Use the memory only after the copy has completed. A cancelled
         await ends the copy, and raises CancelledError once nothing uses the file. Without a
-        position, moves the position of an open file of Python before the copy.
-        progress(current, total) is called as by Buffer.read_async()."""
+        position, moves the position of an open file of Python after the copy: await the copy before
+        another one of the same file. progress(current, total) is called as by
+        Buffer.read_async()."""
         opened = _to_file(file, "r")
         try:
             begin = _to_position(file, position)
             offset, begin, size = _get_range(self, opened, offset, begin, size)
-            _advance(file, position, begin + size)
             await wait_for(
                 lambda cancellable, callback, report=None: Gpu.Memory.read_file_async(
                     self, stream, offset, opened, begin, size, cancellable, report, (), callback),
                 self.read_file_finish, progress, awaits_end=True)
+            _advance(file, position, begin + size)
             return size
         finally:
             del file, opened                    # an exception keeps this frame
@@ -260,7 +262,6 @@ class MemoryFileMethods:
         begin = _to_position(file, position)
         offset, begin, size = _get_range(self, None, offset, begin, size)
         with _replacing(file, begin + size) as opened:
-            _advance(file, position, begin + size)
             try:
                 await wait_for(
                     lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
@@ -269,6 +270,7 @@ class MemoryFileMethods:
                     self.write_file_finish, progress, awaits_end=True)
             finally:
                 del opened                      # an exception keeps this frame
+        _advance(file, position, begin + size)
         return size
 
     @_or_callback("Memory", "splice_async")
