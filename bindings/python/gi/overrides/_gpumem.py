@@ -383,7 +383,8 @@ def run_interruptible(function, cancel=None):
     the wait, not the function. If there is a function cancel, Ctrl-C calls it and waits again."""
     if not takes_signals() or sys.is_finalizing():      # which has ended the threads
         return function()
-    outcome = kept = []
+    outcome = []
+    report = outcome.append
     caller = find_caller()
     done = threading.Lock()
     done.acquire()
@@ -393,13 +394,13 @@ def run_interruptible(function, cancel=None):
         tasks = _start_thread()
 
     def run():
-        nonlocal function, caller, outcome
+        nonlocal function, caller, report
         try:
-            outcome.append((run_for(caller, function), None))
+            report((run_for(caller, function), None))
         except BaseException as error:
-            outcome.append((None, error))
+            report((None, error))
         # The thread must not keep them alive, nor an error the outcome that contains it
-        function = caller = outcome = None
+        function = caller = report = None
         _idle.append(tasks)
         done.release()
 
@@ -411,7 +412,7 @@ def run_interruptible(function, cancel=None):
             cancel()
             done.acquire()
         raise
-    result, error = kept.pop()
+    result, error = outcome.pop()
     if error is None:
         return result
     try:
@@ -581,21 +582,14 @@ class _Operation:
             del self                            # the traceback refers to this frame
 
 
-async def _wait_until_end(operation):
-    """Waits until an operation has ended, also if the await is cancelled, which cancels the
-    operation, and if it is cancelled again."""
+async def _wait_until_end(future):
+    """Waits until an operation has ended, also if the await is cancelled again."""
     import asyncio
-    future, cancellable = operation.future, operation.cancellable
-    del operation
-    try:
-        await asyncio.wait([future])
-    except asyncio.CancelledError:
-        cancellable.cancel()
-        while not future.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([future])
-        future.exception()                      # otherwise asyncio reports that it was not used
-        raise
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+    # Otherwise asyncio reports that the exception was never retrieved
+    future.exception()
 
 
 async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False):
@@ -613,10 +607,12 @@ async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False):
     _run_later(operation.start)
     try:
         if awaits_end:
-            await _wait_until_end(operation)
+            await asyncio.wait([operation.future])      # which a cancellation does not cancel
         return await operation.future
     except asyncio.CancelledError:
         operation.cancellable.cancel()
+        if awaits_end:
+            await _wait_until_end(operation.future)
         raise
     finally:
         del operation                           # its future keeps the exception
