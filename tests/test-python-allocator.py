@@ -268,22 +268,43 @@ def test_subclasses(fixture):
     equal(Gpu.Array(context, 64, "uint8", allocator=fixture.buffer).memory.size, 64)
 
 
+class Recycling(Plain):
+    """Allocates freed memory again, so that freeing memory twice would allocate it twice."""
+
+    def __init__(self, context):
+        super().__init__(context)
+        self.kept = []
+
+    def do_alloc(self, size, stream):
+        return self.kept.pop() if self.kept else super().do_alloc(size, stream)
+
+    def do_free(self, memory):
+        self.kept.append(memory)
+
+
 def test_adaptor_subclasses(fixture):
     """A class that derives from the base class of adaptors forwards what it does not override."""
+    context = fixture.context
     for kind, size in (Forwarding, 64), (PaddedAdaptor, 1064):
         with raises(Gpu.Error.INVALID_ARGUMENT if kind is Forwarding else Gpu.Error.FAILED):
             kind()(64)
-        upstream = Gpu.StatisticsAllocator(Gpu.DeferredAllocator(fixture.context))
+        upstream = Gpu.StatisticsAllocator(Gpu.DeferredAllocator(context))
         allocator = kind(upstream=upstream)
         memory = allocator(64)
-        equal((memory.size, allocator.get_context()), (size, fixture.context), kind)
+        equal((memory.size, allocator.get_context()), (size, context), kind)
         equal(upstream.counters["current-bytes"], size, kind)
         equal(allocator.get_memory_info(), upstream.get_memory_info(), kind)
         allocator.free(memory)
         equal((upstream.counters["current-bytes"], memory.released), (0, True), kind)
-        kept = fixture.buffer(10)
-        allocator.free(kept)
-        assert not kept.released, kind
+    other = fixture.buffer(10)
+    Forwarding(upstream=Gpu.DeferredAllocator(context)).free(other)
+    assert not other.released
+    shelf = Recycling(context)
+    allocator = Forwarding(upstream=shelf)
+    memory = allocator(64)
+    for _ in range(2):
+        allocator.free(memory)
+    equal(shelf.kept, [memory])
 
 
 def test_functions(fixture):

@@ -35,7 +35,9 @@
  * left. A #GpuMemory is a user until gpu_memory_release() or its last unref. Slices and mappings
  * are also users; submitted work is not a user. An adaptor and its memory hold no references to
  * each other, so the adaptor may be finalized before the memory. gpu_allocator_free() does nothing
- * for memory that is freed already, or that the adaptor did not allocate.
+ * for memory that is freed already, or that the adaptor did not allocate. If a class of another
+ * language overrides `alloc`, the adaptor does not know its memory, and passes each
+ * gpu_allocator_free() to the upstream allocator.
  *
  * The sizes that adaptors report are the requested sizes: the upstream allocator may round them up.
  * Several threads may use an adaptor at the same time.
@@ -138,20 +140,16 @@ gpu_allocator_adaptor_set_property (GObject      *object,
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
 
-/* For classes of other languages, which have no operations of their own */
-static const GpuAdaptorOps foreign_ops =
-{
-  .core_size = sizeof (GpuAdaptorCore),
-  .lease_size = sizeof (GpuLease),
-};
-
+/* A class of another language that derives from this one has no operations of its own. */
 static void
 gpu_allocator_adaptor_constructed (GObject *object)
 {
+  static const GpuAdaptorOps ops = { .core_size = sizeof (GpuAdaptorCore),
+                                     .lease_size = sizeof (GpuLease) };
   GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (object);
 
   if (adaptor->core == NULL)
-    _gpu_adaptor_init (adaptor, &foreign_ops);
+    _gpu_adaptor_init (adaptor, &ops);
 
   G_OBJECT_CLASS (gpu_allocator_adaptor_parent_class)->constructed (object);
 }
@@ -310,13 +308,15 @@ gpu_allocator_adaptor_free (GpuAllocator *allocator,
                             GpuMemory    *memory)
 {
   GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (allocator);
+  gboolean overrides_alloc
+    = GPU_ALLOCATOR_GET_IFACE (allocator)->alloc != gpu_allocator_adaptor_alloc;
   GpuStorageHook *hook = memory->storage != NULL
                          ? _gpu_storage_take_hook (memory->storage, adaptor->core) : NULL;
 
   if (hook != NULL)
     end_lease ((GpuLease *) hook, NULL);
 
-  if (hook != NULL || (adaptor->core->ops == &foreign_ops && adaptor->upstream != NULL))
+  if (hook != NULL || (overrides_alloc && adaptor->upstream != NULL))
     gpu_allocator_free (adaptor->upstream, memory);
 }
 

@@ -248,7 +248,8 @@ gpu_allocator_alloc (GpuAllocator  *allocator,
  * not block, unless the implementation of @allocator blocks.
  *
  * @memory must be memory of @allocator: a #GpuBasicAllocator does not track its memory, and
- * releases any memory. A #GpuAllocatorAdaptor does nothing for memory of another allocator.
+ * releases any memory. A #GpuAllocatorAdaptor does nothing for memory of another allocator, unless
+ * its class is of another language and overrides `alloc`.
  *
  * Since: 0.1
  */

@@ -125,7 +125,10 @@ class AllocatorMethods:
     a MemoryError, which pools and adaptors handle as they handle any lack of memory.
     KeyboardInterrupt and SystemExit reach the caller unchanged, and so does an exception of
     do_get_context(), do_trim() or do_free(), which cannot fail otherwise. do_get_memory_info()
-    returns a pair, the free and the total bytes; the default is the memory of the context."""
+    returns a pair, the free and the total bytes; the default is the memory of the context.
+
+    A class that derives from Gpu.AllocatorAdaptor, and is created with upstream=allocator, forwards
+    what it does not define. Its do_alloc() calls self.props.upstream.alloc(size, stream)."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
