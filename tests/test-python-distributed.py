@@ -8,6 +8,7 @@ import collections
 import contextlib
 import copy
 import os
+import math
 import pickle
 import random
 import signal
@@ -764,7 +765,7 @@ def plain_plugin():
         for wrong in [1], True, 1.5, b"8", {}:
             with raises(TypeError, f"{name} must be", repr(wrong)):
                 gd.Plugin(**{name: wrong})
-        for wrong in -1, "", "-1", "8 gallons", "1 GiB x", "nan", "1e400", 1 << 64:
+        for wrong in -1, "", "-1", "8 gallons", "1 GiB x", "nan", "1e400", math.inf, 1 << 64:
             with raises(ValueError, f"{name} must be", repr(wrong)):
                 gd.Plugin(**{name: wrong})
     for limit, target in ((8, "8"), (None, 9), (0, 9), (8, None)):

@@ -435,7 +435,8 @@ def _to_size(value, name):
     """Returns the number of bytes of a limit or a target; None for None."""
     if value is None:
         return None
-    is_whole = isinstance(value, float) and value.is_integer()      # such as 8e9
+    # such as 8e9; infinite values are refused below
+    is_whole = isinstance(value, float) and (value.is_integer() or not math.isfinite(value))
     if not isinstance(value, str) and not is_whole \
             and (isinstance(value, bool) or not hasattr(value, "__index__")):
         raise TypeError(f"{name} must be a number of bytes, a text like '8 GiB' or None, not "
