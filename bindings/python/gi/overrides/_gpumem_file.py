@@ -259,19 +259,22 @@ class MemoryFileMethods:
                                progress=None) -> int:
         """write_file() for asyncio. Change the memory only after the copy has completed. A
         cancelled await ends the copy, and the position is moved, as in read_file_async()."""
-        begin = _to_position(file, position)
-        offset, begin, size = _get_range(self, None, offset, begin, size)
-        with _replacing(file, begin + size) as opened:
-            try:
-                await wait_for(
-                    lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
-                        self, stream, offset, opened, begin, size, cancellable, report, (),
-                        callback),
-                    self.write_file_finish, progress, awaits_end=True)
-            finally:
-                del opened                      # an exception keeps this frame
-        _advance(file, position, begin + size)
-        return size
+        try:
+            begin = _to_position(file, position)
+            offset, begin, size = _get_range(self, None, offset, begin, size)
+            with _replacing(file, begin + size) as opened:
+                try:
+                    await wait_for(
+                        lambda cancellable, callback, report=None: Gpu.Memory.write_file_async(
+                            self, stream, offset, opened, begin, size, cancellable, report, (),
+                            callback),
+                        self.write_file_finish, progress, awaits_end=True)
+                finally:
+                    del opened                  # an exception keeps this frame
+            _advance(file, position, begin + size)
+            return size
+        finally:
+            del file
 
     @_or_callback("Memory", "splice_async")
     async def splice_async(self, connections, send, offset=0, size=None, stream=None) -> int:
