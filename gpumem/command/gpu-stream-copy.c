@@ -405,8 +405,9 @@ _gpu_memory_fail_overlap (GpuMemory      *memory,
                           GError        **error)
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the host bytes at address %p and offset %" G_GSIZE_FORMAT " at address %p "
-               "of the same memory overlap", function, data, offset, memory->host_data + offset);
+               "%s: the ranges of the host bytes at address %p and of offset %" G_GSIZE_FORMAT
+               " at address %p of the same memory overlap", function, data, offset,
+               memory->host_data + offset);
 
   return FALSE;
 }
@@ -772,9 +773,8 @@ gpu_stream_write (GpuStream  *stream,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range exceeds the memory, @data
  *   overlaps the range but begins elsewhere, the flags deny the access or the memory belongs to
- *   another context, %GPU_ERROR_RELEASED,
- *   %GPU_ERROR_BUSY if the range is mapped for writing, the error of the last write of the memory
- *   if that failed, or the driver's error
+ *   another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped for writing, the
+ *   error of the last write of the memory if that failed, or the driver's error
  *
  * Since: 0.1
  */

@@ -2,8 +2,6 @@
 /* Operations of a stream on regions of rows and slices, between memory of any kind. */
 #include "config.h"
 
-#include <string.h>
-
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
@@ -668,6 +666,9 @@ gpu_stream_copy_region (GpuStream        *stream,
  * and @destination until it completes. May block under the same conditions as gpu_stream_write().
  * On CUDA, the third pending write of 64 KiB to 2 MiB of pageable memory also blocks.
  *
+ * If @destination uses host memory in place, @bytes may be the region itself. They must not overlap
+ * it otherwise.
+ *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_copy_region(), or with
  *   %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory do not let the host write it
  *
@@ -771,7 +772,8 @@ gpu_stream_read_region (GpuStream        *stream,
  * cuMemcpy2DAsync, cuMemcpy3DAsync). The padding between rows is not changed. Layouts have the same
  * units as in gpu_stream_copy_region(). An empty region does nothing. The operation holds
  * references to @bytes and @source until it completes. After that, @bytes contains the region. May
- * block under the same conditions as gpu_stream_read().
+ * block under the same conditions as gpu_stream_read(). If @source uses host memory in place,
+ * @bytes may be the region itself. They must not overlap it otherwise.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_read_region()
  *
