@@ -5,9 +5,10 @@
 
 #include "gpumem/host/gpu-host.h"
 
-/* Default number of work-items in a group. */
 /* Sums of this many bytes for each argument do not overflow. */
 #define LOCAL_SIZE_MAX ((gsize) 1 << 50)
+
+/* Default number of work-items in a group. */
 #define DEFAULT_BLOCK         256
 #define DEFAULT_BARRIER_BLOCK 64
 

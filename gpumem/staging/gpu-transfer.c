@@ -7,8 +7,8 @@
  * usually arrive sooner. */
 #define LINGER_TIME 300
 
-/* The number of threads that each thread wakes. The caller of a blocking copy to the device wakes
- * more, because the device waits for the first chunk. */
+/* The number of threads that each thread wakes: more in a blocking copy to the device that its
+ * caller drives, because the device waits for the first chunk. */
 #define N_WOKEN 3
 #define N_WOKEN_FOR_SUBMITS_COPIED 7
 

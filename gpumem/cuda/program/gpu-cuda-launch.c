@@ -5,8 +5,6 @@
  */
 #include "config.h"
 
-#include <string.h>
-
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 

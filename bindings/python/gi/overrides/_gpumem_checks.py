@@ -14,7 +14,7 @@ import sys
 
 from gi._gi import Direction, EnumInfo, FunctionInfo, TypeTag
 from gi._gi import GObject as _GObject
-from gi.repository import GLib, GObject
+from gi.repository import GObject
 
 from ..module import get_introspection_module
 from ._gpumem_callbacks import Handler, run

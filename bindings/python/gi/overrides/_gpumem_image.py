@@ -4,7 +4,6 @@ dimension and the channels the last, so that a shape is an extent in reverse ord
 
 import array
 import functools
-import numbers
 
 from gi.repository import GLib, GObject
 
