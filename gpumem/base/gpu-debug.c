@@ -139,11 +139,12 @@ _gpu_debug_log (GpuDebugFlags  flags,
                     "MESSAGE", "%s: %s", key_of (flags), text);
 }
 
+/* A thread that counts no object sees the results of the work that has held objects. */
 void
 _gpu_live_add (GpuLiveKind kind,
                int         delta)
 {
-  __atomic_fetch_add (&live[_gpu_stripe_get ()].counts[kind], delta, __ATOMIC_RELAXED);
+  __atomic_fetch_add (&live[_gpu_stripe_get ()].counts[kind], delta, __ATOMIC_RELEASE);
 }
 
 static int
@@ -152,7 +153,7 @@ count_live (guint kind)
   int count = 0;
 
   for (guint stripe = 0; stripe < GPU_N_STRIPES; stripe++)
-    count += __atomic_load_n (&live[stripe].counts[kind], __ATOMIC_RELAXED);
+    count += __atomic_load_n (&live[stripe].counts[kind], __ATOMIC_ACQUIRE);
 
   return count;
 }
