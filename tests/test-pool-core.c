@@ -1700,6 +1700,7 @@ test_busy_meanwhile (Fixture       *fixture,
   end_rival (fixture, blocks);
 }
 
+#ifndef __SANITIZE_THREAD__             /* tsan-glib.c replaces the function, too */
 /* Replaces the function of GLib, with which a request waits for the end of a move. Caller holds
  * @mutex, so that the move ends after the wait has begun. */
 gboolean
@@ -1713,6 +1714,7 @@ g_cond_wait_until (GCond  *cond,
 
   return wait_until (cond, mutex, end_time);
 }
+#endif
 
 /* Starts a request in another thread, and waits until it waits. Called for the data of a range that
  * the pool is lending to the heap of this thread. */
@@ -1720,8 +1722,12 @@ static void
 let_rival_wait (gpointer data)
 {
   rival.thread = g_thread_new ("rival", run_rival, NULL);
+#ifdef __SANITIZE_THREAD__
+  g_usleep (100 * 1000);
+#else
   while (!g_atomic_int_get (&rival.is_waiting))
     g_thread_yield ();
+#endif
   g_atomic_int_set (&rival.is_blocked, rival.size > MIB);
 }
 

@@ -175,7 +175,7 @@ check_host_overlap (const GpuArrayPlan  *plan,
 {
   gboolean write = transfer->memory != NULL;
   GpuMemory *memory = write ? transfer->memory : transfer->source;
-  const guint8 *place = g_atomic_pointer_get (&memory->host_data);
+  const guint8 *place = _gpu_memory_get_place (memory);
   const guint8 *to, *to_end, *from, *from_end;
 
   if (place == NULL || transfer->data == NULL)
@@ -187,9 +187,8 @@ check_host_overlap (const GpuArrayPlan  *plan,
   if (to >= from_end || from >= to_end || (to == from && has_same_steps (plan)))
     return TRUE;
 
-  return _gpu_memory_check (memory, transfer->function, error)
-         && _gpu_memory_fail_overlap (memory, (gsize) ((write ? to : from) - place),
-                                      write ? from : to, transfer->function, error);
+  return _gpu_fail_host_overlap (place, (gsize) ((write ? to : from) - place), write ? from : to,
+                                 transfer->function, error);
 }
 
 /* Before the first of several regions, checks all of them, so that a refused operation changes

@@ -36,10 +36,10 @@ gboolean     _gpu_run_nothing             (gconstpointer        operation,
                                            GpuNativeStream     *stream,
                                            GpuNativeEvent     **event,
                                            GError             **error);
-/* Sets the error for a copy between @data and bytes of @memory that are at another address, if the
- * two ranges overlap. */
+/* Sets the error for a copy between @data and a range at @offset of memory at @place, if the two
+ * ranges overlap and begin at different addresses. */
 GPU_COLD gboolean
-             _gpu_memory_fail_overlap     (GpuMemory           *memory,
+             _gpu_fail_host_overlap       (const guint8        *place,
                                            gsize                offset,
                                            gconstpointer        data,
                                            const char          *function,

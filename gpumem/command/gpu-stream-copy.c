@@ -398,16 +398,16 @@ _gpu_run_nothing (gconstpointer     operation G_GNUC_UNUSED,
 }
 
 GPU_COLD gboolean
-_gpu_memory_fail_overlap (GpuMemory      *memory,
-                          gsize           offset,
-                          gconstpointer   data,
-                          const char     *function,
-                          GError        **error)
+_gpu_fail_host_overlap (const guint8   *place,
+                        gsize           offset,
+                        gconstpointer   data,
+                        const char     *function,
+                        GError        **error)
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the ranges of the host bytes at address %p and of offset %" G_GSIZE_FORMAT
                " at address %p of the same memory overlap", function, data, offset,
-               memory->host_data + offset);
+               place + offset);
 
   return FALSE;
 }
@@ -428,8 +428,8 @@ check_host_overlap (const Transfer  *transfer,
     return TRUE;
 
   if (begin != data)
-    return _gpu_memory_fail_overlap (transfer->memory, transfer->offset, transfer->data,
-                                     submission->function, error);
+    return _gpu_fail_host_overlap (place, transfer->offset, transfer->data, submission->function,
+                                   error);
 
   if (transfer->memory->has_host_data)
     {
@@ -451,7 +451,7 @@ transfer_memory (GpuTimeline  *timeline,
                  GError      **error)
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
-  const guint8 *place = g_atomic_pointer_get (&transfer->memory->host_data);
+  const guint8 *place = _gpu_memory_get_place (transfer->memory);
   gsize size = transfer->size;
   GpuAccess access = { transfer->memory, write, transfer->offset, size };
   const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };

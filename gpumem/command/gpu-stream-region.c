@@ -341,7 +341,7 @@ check_host_overlap (RegionCopy  *copy,
   gboolean write = copy->source.memory == NULL;
   Side *device = write ? &copy->destination : &copy->source;
   Side *host = write ? &copy->source : &copy->destination;
-  const guint8 *place = g_atomic_pointer_get (&device->memory->host_data);
+  const guint8 *place = _gpu_memory_get_place (device->memory);
 
   if (place == NULL || _gpu_region_is_empty (&copy->extent))
     return TRUE;
@@ -356,9 +356,9 @@ check_host_overlap (RegionCopy  *copy,
                   && device->base + device->offset == host->base + host->offset;
 
   return copy->is_same
-         || _gpu_memory_fail_overlap (device->memory, device->offset,
-                                      (guint8 *) host->native.data + host->offset,
-                                      copy->function, error);
+         || _gpu_fail_host_overlap (place, device->offset,
+                                    (guint8 *) host->native.data + host->offset, copy->function,
+                                    error);
 }
 
 /* Checks a copy whose source or destination is memory of another context. */

@@ -107,6 +107,19 @@ _gpu_memory_check (GpuMemory   *memory,
          || _gpu_memory_fail (memory, function, error);
 }
 
+/* Returns the address of the host memory that @memory is now, to compare it with data of the
+ * caller. Returns NULL if there is none, or if @memory was released or spilled: the address may
+ * then be that of other memory. */
+static inline const guint8 *
+_gpu_memory_get_place (GpuMemory *memory)
+{
+  if (G_LIKELY (g_atomic_pointer_get (&memory->host_data) == NULL)
+      || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
+    return NULL;
+
+  return g_atomic_pointer_get (&memory->host_data);
+}
+
 /* Like _gpu_memory_check(), for a submission that writes the memory or only reads it. */
 static inline gboolean
 _gpu_memory_check_access (GpuMemory   *memory,

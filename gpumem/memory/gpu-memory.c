@@ -353,8 +353,7 @@ _gpu_memory_set_storage (GpuMemory  *memory,
   if (memory->storage != storage || memory->size != storage->size
       || memory->flags != storage->flags || memory->is_constant != storage->is_constant
       || memory->is_image != native->is_image
-      || memory->has_host_data != (native->host != NULL)
-      || memory->host_data != host_data)
+      || memory->has_host_data != (native->host != NULL))
     {
       memory->storage = storage;
       memory->size = storage->size;
@@ -363,9 +362,9 @@ _gpu_memory_set_storage (GpuMemory  *memory,
       memory->is_constant = storage->is_constant;
       memory->is_image = native->is_image;
       memory->has_host_data = native->host != NULL;
-      g_atomic_pointer_set (&memory->host_data, host_data);
     }
 
+  g_atomic_pointer_set (&memory->host_data, host_data);
   memory->handle = ops->get_handle (native);
   memory->address = ops->get_address (native);
 }
