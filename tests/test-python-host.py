@@ -113,18 +113,27 @@ def test_pinned(fixture):
         equal(memory.to_numpy(np.int32).tolist(), first.tolist())
 
 
+def try_append(data):
+    """Appends to a bytearray, unless its memory is in use. Returns whether it did."""
+    try:
+        data.append(1)
+    except BufferError:
+        return False
+    return True
+
+
 def append(data):
     """Appends to a bytearray, as soon as its memory is released."""
-    size, deadline = len(data), time.monotonic() + DEADLINE
-    while len(data) == size and time.monotonic() < deadline:
-        with contextlib.suppress(BufferError):
-            data.append(1)
-    equal(len(data), size + 1)
+    deadline = time.monotonic() + DEADLINE
+    while not try_append(data):
+        assert time.monotonic() < deadline, "the memory of the bytearray is still in use"
 
 
 def test_released_objects(fixture):
-    """The end of pinned() waits for no other thread. Another thread then releases the objects."""
+    """The end of pinned() waits for no other thread. Another thread then releases the objects,
+    after the functions that it was given before."""
     target, stream, go, waits = fixture.buffer(5000), fixture.stream, threading.Event(), []
+    started = threading.Event()
     data = bytearray(5000)
     for number in range(50):
         with contextlib.suppress(ZeroDivisionError), Gpu.pinned(fixture.context, data) as memory:
@@ -132,12 +141,14 @@ def test_released_objects(fixture):
             stream.synchronize()
             1 / (number % 2)
         append(data)
-    _run_later(lambda *data: waits.append(go.wait(DEADLINE)))
+    _run_later(lambda *ignored: waits.append((started.set(), go.wait(DEADLINE))))
+    assert started.wait(DEADLINE)
+    _run_later(lambda *ignored: waits.append(try_append(data)))
     with Gpu.pinned(fixture.context, data):
         pass
     go.set()
     append(data)
-    equal(waits, [True])
+    equal(waits, [(None, True), False])
     memory = Gpu.HostMemory.registered(fixture.context, data)
     del memory
     append(data)

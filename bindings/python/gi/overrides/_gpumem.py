@@ -513,15 +513,18 @@ class LoopThread:
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
             return self._context
 
+    def run_later(self, function):
+        """Lets the thread call function (user_data). The thread calls such functions and those that
+        release memory in their order. The function returns GLib.SOURCE_REMOVE or None."""
+        source = GLib.idle_source_new()
+        source.set_priority(GLib.PRIORITY_DEFAULT)      # which the class GLib.Idle would ignore
+        source.set_callback(function)
+        source.attach(self.get_context())
+
 
 # The helper thread, so that asyncio programs need no GLib main loop
-_get_await_context = LoopThread("gpumem-await").get_context
-
-
-def _run_later(function):
-    source = GLib.Idle(priority=GLib.PRIORITY_DEFAULT)
-    source.set_callback(function)
-    source.attach(_get_await_context())
+_await_thread = LoopThread("gpumem-await")
+_get_await_context, _run_later = _await_thread.get_context, _await_thread.run_later
 
 
 class _Operation:

@@ -11,7 +11,7 @@ from ._gpumem_names import find_caller, name_call
 
 # asyncio and the release of data have a thread of their own, because a function of the program may
 # block this thread.
-_get_context = LoopThread("gpumem-call").get_context
+_run_later = LoopThread("gpumem-call").run_later
 
 
 class CallFuture(concurrent.futures.Future):
@@ -108,7 +108,5 @@ def call(event, function, args):
             del failed
         return GLib.SOURCE_REMOVE
 
-    source = GLib.Idle(priority=GLib.PRIORITY_DEFAULT)
-    source.set_callback(start)
-    source.attach(_get_context())
+    _run_later(start)
     return future
