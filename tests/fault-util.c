@@ -7,7 +7,7 @@
 
 #define ENDED_IN_ERROR 3
 #define NO_DEVICE 77
-#define DEADLINE_SECONDS 10
+#define DEADLINE_SECONDS 30
 
 void
 fault_check (gconstpointer data, guint8 value, gsize size, const char *what)

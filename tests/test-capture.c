@@ -354,7 +354,7 @@ wrapped (TestFixture *fixture)
       return;
     }
 
-  g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_test_trap_assert_passed ();
 }
 
@@ -1303,7 +1303,7 @@ without_handles (TestFixture *fixture)
       return;
     }
 
-  g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_test_trap_assert_passed ();
 }
 

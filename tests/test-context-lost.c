@@ -220,7 +220,7 @@ lost_trap (TestFixture *fixture)
       return;
     }
 
-  g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_test_trap_assert_passed ();
 }
 

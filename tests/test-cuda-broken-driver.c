@@ -48,7 +48,7 @@ run_child (const char *path, const char *stand_in, const char *expected)
 
   g_setenv ("GPUMEM_CUDA_DRIVER", stand_in, TRUE);
   g_setenv (CHILD_VARIABLE, expected, TRUE);
-  g_test_trap_subprocess (path, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_unsetenv (CHILD_VARIABLE);
   if (before != NULL)
     g_setenv ("GPUMEM_CUDA_DRIVER", before, TRUE);

@@ -564,7 +564,7 @@ run_on_stand_in (TestFixture *fixture, const char *name, const char *setting)
     }
 
   g_setenv ("GPUMEM_CUDA_DRIVER", settings, TRUE);
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_DEFAULT);
   g_test_trap_assert_stdout_unmatched ("*SKIP*");
   g_test_trap_assert_stderr_unmatched ("*ERROR*");
 

@@ -215,8 +215,7 @@ report_run_large_pattern (TestFixture *fixture)
   g_autofree char *path = g_strdup_printf ("/driver-error-report/%s/subprocess/large-pattern",
                                            gpu_device_get_id (fixture->device));
 
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_test_trap_assert_passed ();
 #endif
 }

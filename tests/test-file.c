@@ -973,8 +973,7 @@ file_open_terminal (void)
   if (!g_test_subprocess ())
     {
       close (controller);
-      g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC,
-                              G_TEST_SUBPROCESS_INHERIT_STDERR);
+      g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
       g_test_trap_assert_passed ();
       return;
     }
@@ -1120,8 +1119,7 @@ file_chunks (TestFixture *fixture)
                                            gpu_device_get_id (fixture->device));
 
   g_setenv ("GPUMEM_DEBUG", "stage", TRUE);
-  g_test_trap_subprocess (path, 4 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_unsetenv ("GPUMEM_DEBUG");
   g_test_trap_assert_passed ();
 }

@@ -159,7 +159,7 @@ child_without_driver (void)
 static void
 run_child (const char *path)
 {
-  g_test_trap_subprocess (path, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_test_trap_assert_passed ();
 }
 

@@ -1143,8 +1143,7 @@ run_with (TestFixture *fixture, const char *variable, const char *value)
 
   g_setenv (variable, value, TRUE);
   g_test_message ("%s=%s", variable, value);
-  g_test_trap_subprocess (path, 4 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   if (before != NULL)
     g_setenv (variable, before, TRUE);
   else

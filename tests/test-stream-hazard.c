@@ -861,7 +861,7 @@ hazard_messages (TestFixture *fixture)
     }
 
   g_setenv ("GPUMEM_DEBUG", "hazards", TRUE);
-  g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_DEFAULT);
   if (before != NULL)
     g_setenv ("GPUMEM_DEBUG", before, TRUE);
   else

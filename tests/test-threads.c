@@ -516,8 +516,7 @@ threads_run_thread_limit (TestFixture *fixture)
   g_autofree char *path = g_strdup_printf ("/threads/%s/subprocess/thread-limit",
                                            gpu_device_get_id (fixture->device));
 
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_test_trap_assert_passed ();
 }
 

@@ -392,8 +392,7 @@ failure_of_threads (TestFixture *fixture)
   g_autofree char *path = g_strconcat (folder, "/subprocess/threads", NULL);
 
   test_drop_context (fixture);
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_test_trap_assert_passed ();
   g_test_trap_assert_stdout_unmatched ("*SKIP*");
 }

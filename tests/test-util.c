@@ -598,8 +598,7 @@ test_run_under_layer (TestFixture *fixture, const char *name)
       return;
     }
   g_setenv ("OPENCL_LAYERS", layer, TRUE);
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   g_unsetenv ("OPENCL_LAYERS");
   g_test_trap_assert_passed ();
   g_test_trap_assert_stdout_unmatched ("*SKIP*");

@@ -32,6 +32,8 @@ typedef struct _TestHold TestHold;
 
 /* Seconds after which an operation counts as hung. */
 #define TEST_DEADLINE 30
+/* Microseconds after which a program counts as hung that a test starts. */
+#define TEST_CHILD_TIMEOUT (4 * TEST_DEADLINE * G_USEC_PER_SEC)
 
 /* GPUMEM_TEST selects the devices: ids, back ends, or parts of names, separated by commas or
  * semicolons ("opencl:pocl;host"); by default all usable devices. Also starts the watchdog (see

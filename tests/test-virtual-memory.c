@@ -391,7 +391,7 @@ virtual_unmapped_access (TestFixture *fixture)
     }
   if (!g_test_subprocess ())
     {
-      g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, 0);
+      g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, 0);
       g_test_trap_assert_failed ();
       g_test_trap_assert_stdout ("*mapped: 3*");
       g_test_trap_assert_stdout_unmatched ("*unmapped*");

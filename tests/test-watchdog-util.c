@@ -23,7 +23,7 @@
 
 #define DEFAULT_TIMEOUT  300        /* seconds */
 #define DEBUGGER_TIMEOUT 60
-#define ANSWER_TIMEOUT   2          /* for a thread to write its own stack */
+#define ANSWER_TIMEOUT   5          /* for a thread to write its own stack */
 #define STACK_SIZE       (512 << 10)
 #define MAX_FRAMES       64
 #define MAX_PATH         1024

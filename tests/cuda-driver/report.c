@@ -158,7 +158,7 @@ has_primary_context (void)
 static void
 let_threads_free (void)
 {
-  guint n = 200;
+  guint n = 2000;
 
   while (n-- > 0 && (has_primary_context () || gpumem_cuda_driver_get_live ("") > 0))
     g_usleep (5000);

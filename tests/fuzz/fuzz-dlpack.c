@@ -13,7 +13,7 @@
 #define N_LENGTHS   64
 #define MEMORY_SIZE (1 << 16)
 #define MOST_COPIED (1 << 14)
-#define DEADLINE    (10 * G_USEC_PER_SEC)
+#define DEADLINE    (30 * G_USEC_PER_SEC)
 
 /* The fields that the second byte of an input makes invalid. */
 enum

@@ -7,6 +7,8 @@
  *   GPUMEM_LAYER_COUNTS=FILE               lines "NAME COUNT" of called functions, written at exit
  *   GPUMEM_LAYER_STRICT=0                  leaks and misuses do not change the exit status;
  *                                          otherwise they change it to 99
+ *   GPUMEM_LAYER_GRACE=MSEC                time that threads have at exit to release handles,
+ *                                          instead of 10 seconds
  *
  * Other files describe further variables:
  *
@@ -28,7 +30,7 @@
 #include "gpumem-layer.h"
 
 #define EXIT_BAD_STATE 99
-#define GRACE_MS 500
+#define GRACE_MS 10000
 
 cl_icd_dispatch layer_target;
 static cl_icd_dispatch layer_dispatch;
@@ -440,12 +442,14 @@ layer_fini (void)
 {
   const char *counts = g_getenv ("GPUMEM_LAYER_COUNTS");
   const char *report = g_getenv ("GPUMEM_LAYER_REPORT");
+  const char *grace = g_getenv ("GPUMEM_LAYER_GRACE");
+  guint grace_ms = grace != NULL ? (guint) g_ascii_strtoull (grace, NULL, 10) : GRACE_MS;
   gboolean bad;
 
   if (layer_pid == 0 || layer_pid != getpid ())
     return;
 
-  bad = layer_wait_for_none (GRACE_MS) > 0 || gpumem_layer_get_misuse () > 0;
+  bad = layer_wait_for_none (grace_ms) > 0 || gpumem_layer_get_misuse () > 0;
   if (counts != NULL)
     layer_write_counts (counts);
   if (report != NULL && !gpumem_layer_write_report (report))
