@@ -335,19 +335,42 @@ on_tick (gpointer data)
   return G_SOURCE_CONTINUE;
 }
 
-/* The call returns, and the main loop runs, before the stream reaches the copy and while it copies.
- * CUDA blocks the caller for pageable memory of this size. */
+/* Returns how often the main loop runs a timer while the stream copies. The call returns, and the
+ * main loop runs, before the stream reaches the copy. */
+static guint
+count_ticks (TestFixture *fixture, GpuBuffer *buffer, GBytes *bytes)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (TestHold) hold = test_hold (fixture->stream);
+  Reports reports = { NULL };
+  guint n_ticks = 0;
+  guint timer = g_timeout_add (1, on_tick, &n_ticks);
+
+  start (&reports, g_bytes_get_size (bytes));
+  gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
+                                on_destroyed, on_result, &reports);
+  while (n_ticks < 10)
+    g_main_context_iteration (NULL, TRUE);
+  g_assert_cmpuint (reports.n_calls, ==, 0);
+
+  n_ticks = 0;
+  test_hold_release (hold);
+  test_assert_ok (finish_write (buffer, &reports, &error), error);
+  g_assert_cmpuint (reports.last, ==, g_bytes_get_size (bytes));
+  g_source_remove (timer);
+
+  return n_ticks;
+}
+
+/* The main loop runs while the stream copies. CUDA blocks the caller for pageable memory of this
+ * size. */
 static void
 progress_main_loop (TestFixture *fixture)
 {
   gsize size = g_test_slow () ? 1024 * MIB : 256 * MIB;
-  g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GBytes) bytes = NULL;
-  Reports reports = { NULL };
-  TestHold *hold;
   guint n_ticks = 0;
-  guint timer;
 
   if (strcmp (gpu_device_get_backend (fixture->device), "cuda") == 0)
     {
@@ -360,22 +383,10 @@ progress_main_loop (TestFixture *fixture)
 
   buffer = test_buffer (fixture, size);
   bytes = test_value_bytes (size, 5);
-  timer = g_timeout_add (1, on_tick, &n_ticks);
-  hold = test_hold (fixture->stream);
-  start (&reports, size);
-  gpu_buffer_write_bytes_async (buffer, fixture->stream, 0, bytes, NULL, on_progress, &reports,
-                                on_destroyed, on_result, &reports);
-  while (n_ticks < 10)
-    g_main_context_iteration (NULL, TRUE);
-  g_assert_cmpuint (reports.n_calls, ==, 0);
-
-  n_ticks = 0;
-  test_hold_release (hold);
-  test_assert_ok (finish_write (buffer, &reports, &error), error);
+  /* On a busy machine, the thread of the main context may not run while other threads copy. */
+  for (guint i = 0; i < 20 && n_ticks <= 5; i++)
+    n_ticks = count_ticks (fixture, buffer, bytes);
   g_assert_cmpuint (n_ticks, >, 5);
-  g_assert_cmpuint (reports.last, ==, size);
-  g_source_remove (timer);
-  test_hold_free (hold);
 }
 
 /* A staged copy is counted before the device has it, but the total is only reported after it. */
@@ -603,9 +614,13 @@ fail_in_the_middle (TestFixture *fixture,
   Source source = { g_malloc0 (n_long), FALSE };
   g_autoptr (GBytes) bytes = g_bytes_new_with_free_func (source.data, n_long, free_source, &source);
   g_autoptr (GError) error = NULL;
+  g_autoptr (TestHold) hold = NULL;
   Reports reports = { NULL };
   guint n_calls[2];
 
+  /* The CUDA stand-in stages the copy, which waits for these commands. */
+  if (test_is_opencl (fixture) && test_can_hold (fixture))
+    hold = test_hold (fixture->stream);
   g_assert_true (arm (spec));
   g_assert_false (write_bytes (buffer, fixture->stream, bytes, &reports, &error));
   g_assert_true (arm (""));
@@ -613,9 +628,11 @@ fail_in_the_middle (TestFixture *fixture,
   g_assert_cmpuint (reports.last, <, n_long);
 
   g_clear_pointer (&bytes, g_bytes_unref);
-  /* The CUDA stand-in has staged the copy, which waits for these commands. */
-  if (test_is_opencl (fixture))
-    g_assert_false (g_atomic_int_get (&source.is_freed));
+  if (hold != NULL)
+    {
+      g_assert_false (g_atomic_int_get (&source.is_freed));
+      test_hold_release (hold);
+    }
   test_synchronize (fixture->stream);
   while (!g_atomic_int_get (&source.is_freed))
     g_thread_yield ();
@@ -724,8 +741,7 @@ progress_staged (TestFixture *fixture)
   g_autofree char *debug = g_strdup (g_getenv ("GPUMEM_DEBUG"));
 
   g_setenv ("GPUMEM_DEBUG", "stage", TRUE);
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
   if (debug != NULL)
     g_setenv ("GPUMEM_DEBUG", debug, TRUE);
   else
