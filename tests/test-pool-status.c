@@ -45,7 +45,7 @@ renameat (int         old_folder,
           int         new_folder,
           const char *new_name)
 {
-  const gint64 end = g_get_monotonic_time () + 5 * G_USEC_PER_SEC;
+  const gint64 end = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
 
   while (g_atomic_int_get (&is_slow))
     {
@@ -286,7 +286,7 @@ run_child (const char *name,
   set_variable ("TEST_POOL_STATUS", directory);
   set_variable ("GPUMEM_DEBUG", "pool");
   set_variable (variable, directory);
-  g_test_trap_subprocess (test, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_subprocess (test, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_DEFAULT);
   set_variable (variable, before);
   set_variable ("GPUMEM_DEBUG", debug);
   set_variable ("TEST_POOL_STATUS", NULL);

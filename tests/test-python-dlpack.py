@@ -579,7 +579,7 @@ def test_host_memory_without_work(fixture):
         thread = threading.Thread(
             target=lambda: array.__dlpack__(stream=-1, dl_device=device, max_version=(1, 0)))
         thread.start()
-        thread.join(10 if gate.holds else None)
+        thread.join(DEADLINE if gate.holds else None)
         ended = not thread.is_alive()
         if not ended:
             gate.complete()

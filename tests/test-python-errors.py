@@ -17,7 +17,8 @@ import weakref
 
 from gi.module import get_introspection_module
 
-from python_util import C_NAME, Gpu, equal, main, need, need_numpy, np, run_without_fast, spin
+from python_util import (C_NAME, DEADLINE, Gpu, equal, main, need, need_numpy, np, run_without_fast,
+                         spin)
 from gi.repository import Gio, GLib, GObject
 
 TOO_LARGE = 1 << 60
@@ -774,7 +775,7 @@ def test_frames_of_coroutines(fixture):
 
     async def check(call):
         reference = await fail(call)
-        deadline = time.monotonic() + 10        # for the thread that reported the error
+        deadline = time.monotonic() + DEADLINE  # for the thread that reported the error
         while reference() is not None and time.monotonic() < deadline:
             await asyncio.sleep(0.001)
         equal(reference(), None)

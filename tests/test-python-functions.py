@@ -17,7 +17,7 @@ import time
 import gi
 from gi._gi import TypeTag
 
-from python_util import Skip, equal, main, raises
+from python_util import DEADLINE, Skip, equal, main, raises
 from gi.module import get_introspection_module
 from gi.overrides import _gpumem_checks
 from gi.repository import Gio, GLib, GObject, Gpu
@@ -467,7 +467,7 @@ def test_gil(fixture):
         time.sleep(0.01)
         assert not results
         event.complete()
-        thread.join(20)
+        thread.join(DEADLINE)
         equal(len(results), 1)
 
 

@@ -16,7 +16,7 @@ import warnings
 
 from gi import _gi
 
-from python_util import Skip, equal, main, need, need_numpy, np, raises
+from python_util import DEADLINE, Skip, equal, main, need, need_numpy, np, raises
 from gi.repository import Gpu
 
 ROWS = """
@@ -666,7 +666,7 @@ def test_astype_uses_device(fixture):
     array.astype("float32")                     # builds the program
     stream = fixture.new_stream()
     gate = fixture.gate(stream)
-    timer = threading.Timer(5, gate.complete)
+    timer = threading.Timer(DEADLINE, gate.complete)
     timer.start()
     converted = array[::-3].astype("float32", stream=stream)
     assert timer.is_alive(), "the conversion waited for the stream"

@@ -736,6 +736,7 @@ typedef struct
 {
   GCancellable *cancellable;
   GpuEvent     *gate;
+  gint          is_done;            /* atomic */
   gint          opened;             /* atomic */
 } Opener;
 
@@ -746,7 +747,8 @@ cancel_and_open (gpointer data)
 
   g_usleep (20 * 1000);
   g_cancellable_cancel (opener->cancellable);
-  g_usleep (G_USEC_PER_SEC);
+  for (guint i = 0; i < TEST_DEADLINE * 100 && !g_atomic_int_get (&opener->is_done); i++)
+    g_usleep (10 * 1000);
   g_atomic_int_set (&opener->opened, TRUE);
   test_open (opener->gate);
 
@@ -762,7 +764,7 @@ cancelled_blocking (TestFixture *fixture)
   g_autoptr (GCancellable) cancellable = g_cancellable_new ();
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
   g_autoptr (GpuEvent) gate = NULL;
-  Opener opener = { cancellable, NULL, FALSE };
+  Opener opener = { cancellable, NULL, FALSE, FALSE };
   GThread *thread;
   int fd = temporary (NULL);
   g_autoptr (GpuFile) file = file_for (fd);
@@ -781,6 +783,7 @@ cancelled_blocking (TestFixture *fixture)
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED, "gpu_memory_write_file");
   g_assert_false (g_atomic_int_get (&opener.opened));
   g_assert_cmpuint (test_count_descriptors ("gpumem-stream-"), ==, 2);
+  g_atomic_int_set (&opener.is_done, TRUE);
   g_thread_join (thread);
   test_synchronize (stream);
   g_assert_cmpint (get_size (fd), ==, 0);
@@ -971,7 +974,7 @@ release_late (gpointer data)
 {
   Other *other = data;
 
-  for (guint i = 0; i < 500 && !g_atomic_int_get (&other->is_done); i++)
+  for (guint i = 0; i < TEST_DEADLINE * 100 && !g_atomic_int_get (&other->is_done); i++)
     g_usleep (10 * 1000);
 
   g_atomic_int_set (&other->is_late, !g_atomic_int_get (&other->is_done));

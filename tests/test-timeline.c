@@ -912,7 +912,7 @@ wait_for_lost (gpointer data)
 
   g_assert_false (gpu_event_wait (waiter->event, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
-  g_assert_cmpint (g_get_monotonic_time () - waiter->start, <, G_USEC_PER_SEC);
+  g_assert_cmpint (g_get_monotonic_time () - waiter->start, <, TEST_DEADLINE * G_USEC_PER_SEC);
   return NULL;
 }
 
@@ -925,8 +925,7 @@ on_lost (GpuContext *context, GError *error, gpointer user_data)
   (*(guint *) user_data)++;
 }
 
-/* All waiters get an error within a second; after that all calls fail, and all objects can be
- * freed. */
+/* All waiters get an error; after that all calls fail, and all objects can be freed. */
 static void
 timeline_lost (TestFixture *fixture)
 {
@@ -962,7 +961,7 @@ timeline_lost (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
   g_assert_false (gpu_stream_synchronize_finish (stream, test_await (&synchronized), &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
-  g_assert_cmpint (g_get_monotonic_time () - waiter.start, <, G_USEC_PER_SEC);
+  g_assert_cmpint (g_get_monotonic_time () - waiter.start, <, TEST_DEADLINE * G_USEC_PER_SEC);
 
   g_assert_true (gpu_context_is_lost (fixture->context));
   g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, SIZE, &error));

@@ -91,7 +91,7 @@ run_child (const char *name,
   g_setenv ("GPUMEM_TEST_TIMEOUT", "1", TRUE);
   if (debugger != NULL)
     g_setenv ("GPUMEM_TEST_DEBUGGER", debugger, TRUE);
-  g_test_trap_subprocess (path, 100 * G_USEC_PER_SEC, 0);
+  g_test_trap_subprocess (path, TEST_CHILD_TIMEOUT, 0);
   g_unsetenv ("GPUMEM_TEST_TIMEOUT");
   g_unsetenv ("GPUMEM_TEST_DEBUGGER");
 
@@ -177,15 +177,14 @@ watchdog_restarts (void)
   g_autofree char *before = g_strdup (g_getenv ("GPUMEM_TEST_TIMEOUT"));
 
   test_watchdog_stop ();
-  g_setenv ("GPUMEM_TEST_TIMEOUT", "2", TRUE);
+  g_setenv ("GPUMEM_TEST_TIMEOUT", "6", TRUE);
   test_watchdog_start ();
-  for (guint i = 0; i < 3; i++)
+  for (guint i = 0; i < 7; i++)
     {
       test_watchdog_enter ("/watchdog/short");
-      g_usleep (800 * 1000);
+      g_usleep (G_USEC_PER_SEC);
       test_watchdog_leave ();
     }
-  g_usleep (G_USEC_PER_SEC);
   test_watchdog_stop ();
 
   if (before != NULL)

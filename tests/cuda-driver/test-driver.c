@@ -68,11 +68,12 @@ end (void)
   OK (cuDevicePrimaryCtxRelease, 0);
 }
 
+/* Longer than any test needs to make its next calls. The programs that use this abort in them. */
 static void
 sleep_in_stream (void *data)
 {
   (void) data;
-  g_usleep (100000);
+  g_usleep (10 * G_USEC_PER_SEC);
 }
 
 void
@@ -317,17 +318,27 @@ test_legacy_stream (void)
   end ();
 }
 
+typedef struct
+{
+  gint     may_end;                 /* atomic */
+  gboolean has_ended;
+} Function;
+
 static void
 wait_a_while (void *data)
 {
+  Function *function = data;
+
+  while (!g_atomic_int_get (&function->may_end))
+    g_usleep (100);
   g_usleep (20000);
-  *(gboolean *) data = TRUE;
+  function->has_ended = TRUE;
 }
 
 static void
 test_events (void)
 {
-  gboolean called = FALSE;
+  Function function = { FALSE, FALSE };
   CUstream stream;
   CUevent start, stop, plain;
   float milliseconds;
@@ -340,13 +351,14 @@ test_events (void)
   OK (cuEventQuery, start);
   FAILS (CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime, &milliseconds, start, stop);
   OK (cuEventRecord, start, stream);
-  OK (cuLaunchHostFunc, stream, wait_a_while, &called);
+  OK (cuLaunchHostFunc, stream, wait_a_while, &function);
   OK (cuEventRecord, stop, stream);
   FAILS (CUDA_ERROR_NOT_READY, cuEventQuery, stop);
   FAILS (CUDA_ERROR_NOT_READY, cuStreamQuery, stream);
   FAILS (CUDA_ERROR_NOT_READY, cuEventElapsedTime, &milliseconds, start, stop);
+  g_atomic_int_set (&function.may_end, TRUE);
   OK (cuEventSynchronize, stop);
-  g_assert_true (called);
+  g_assert_true (function.has_ended);
   OK (cuEventElapsedTime, &milliseconds, start, stop);
   g_assert_cmpfloat (milliseconds, >=, 19.0f);
   OK (cuEventRecord, plain, stream);
