@@ -244,6 +244,39 @@ class PaddedAdaptor(Forwarding):
         return self.props.upstream.alloc(size + 1000, stream)
 
 
+class Chained(Forwarding):
+    """Forwards all requests with super(), and records them."""
+
+    def __init__(self, **properties):
+        super().__init__(**properties)
+        self.calls = []
+
+    def do_alloc(self, size, stream):
+        self.calls.append(("alloc", size, stream))
+        return super().do_alloc(size + 1000, stream)
+
+    def do_free(self, memory):
+        self.calls.append(("free", memory))
+        super().do_free(memory)
+
+    def do_get_context(self):
+        return super().do_get_context()
+
+    def do_get_memory_info(self):
+        free, total = super().do_get_memory_info()
+        self.calls.append(("info", total))
+        return free, 2 * total
+
+    def do_trim(self, held_bytes):
+        self.calls.append(("trim", held_bytes))
+        super().do_trim(held_bytes)
+
+
+class ChainedTwice(Chained):
+    def do_alloc(self, size, stream):
+        return super().do_alloc(2 * size, stream)
+
+
 class PaddedFunction(Gpu.FunctionAllocator):
     def do_alloc(self, size, stream):
         return super().do_alloc(size + 1000, stream)
@@ -305,6 +338,51 @@ def test_adaptor_subclasses(fixture):
     for _ in range(2):
         allocator.free(memory)
     equal(shelf.kept, [memory])
+
+
+def test_adaptor_chains_up(fixture):
+    """super() in a class that derives from the base class of adaptors forwards each request."""
+    context, stream = fixture.context, fixture.new_stream()
+    for kind, factor in (Chained, 1), (ChainedTwice, 2):
+        shelf = Keeping(context)
+        allocator = kind(upstream=shelf)
+        memory = allocator(64, stream)
+        equal((memory.size, allocator.get_context()), (64 * factor + 1000, context), kind)
+        equal(allocator.get_memory_info(), (1, 4), kind)
+        allocator.trim(5)
+        allocator.free(memory)
+        equal((shelf.kept, shelf.trimmed), ([memory], [5]), kind)
+        equal(allocator.calls, [("alloc", 64 * factor, stream), ("info", 2), ("trim", 5),
+                                ("free", memory)], kind)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "no upstream"):
+            kind()(64)
+        assert kind().get_context() is None
+
+
+class Failing(Plain):
+    def do_alloc(self, size, stream):
+        raise self.failure
+
+
+def test_adaptor_chains_errors(fixture):
+    """super() raises the error of the upstream allocator, whose __cause__ is the exception of a
+    method of the program. An adaptor of C has the limits of its own class."""
+    upstream = Failing(fixture.context)
+    for failure in ValueError("odd"), MemoryError("full"), KeyboardInterrupt():
+        upstream.failure = failure
+        try:
+            Chained(upstream=upstream)(64)
+            raise AssertionError("no error")
+        except (Gpu.Error, KeyboardInterrupt) as error:
+            found = error if isinstance(failure, KeyboardInterrupt) else error.__cause__
+            assert found is failure, repr(error)
+            equal(isinstance(error, MemoryError), isinstance(failure, MemoryError))
+    upstream.failure = None
+    limit = Gpu.LimitAllocator(Gpu.DeferredAllocator(fixture.context), 100)
+    with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY):
+        Chained(upstream=limit)(64)
+    with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY):
+        limit.do_alloc(101, None)
 
 
 def test_functions(fixture):

@@ -159,6 +159,7 @@ PARAMETERS_OF = {
     "ExternalAllocator.__new__.alloc": "Callable[[int, Stream | None], int]",
     "ExternalAllocator.__new__.free": "Callable[[int, int], object]",
     "FunctionAllocator.__init__.function": "Callable[[int], Memory]",
+    "AllocatorAdaptor.do_alloc.size": "int",
     "FunctionAllocator.do_alloc.size": "int",
     "HostAllocator.__new__.numa_node": "int",
     "HostMemory.*.**kwargs": "HostMemoryFlags | int | None",
@@ -208,6 +209,7 @@ PARAMETERS_OF = {
 # Results, as Class.function or function, and types of properties
 RESULTS_OF = {
     "Allocator.get_memory_info": "tuple[int, int]",
+    "AllocatorAdaptor.do_get_memory_info": "tuple[int, int]",
     "Array.__array__": "_NDArray",
     "Array.__array_interface__": "_Dictionary",
     "Array.__cuda_array_interface__": "_Dictionary",

@@ -45,10 +45,10 @@ from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_addr
                       refuse_svm, run_behind, run_copy, run_interruptible, submit_and_await,
                       submit_and_wait, takes_signals, to_glib_bytes, to_pattern, to_sized_dtype,
                       wait, wait_for, wait_timeout)
-from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
-                                 ExternalAllocatorMethods, LoggingAllocatorMethods,
-                                 StatisticsAllocatorMethods, SvmAllocatorMethods,
-                                 TrackingAllocatorMethods)
+from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
+                                 DeferredFreeAllocatorMethods, ExternalAllocatorMethods,
+                                 LoggingAllocatorMethods, StatisticsAllocatorMethods,
+                                 SvmAllocatorMethods, TrackingAllocatorMethods)
 from ._gpumem_arrays import (check_destination, is_empty, is_over_memory, lacks_region, memory_of,
                              to_range)
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncStream,
@@ -999,6 +999,14 @@ class ExternalAllocator(ExternalAllocatorMethods, Gpu.ExternalAllocator):
 
 
 ExternalAllocator = override(ExternalAllocator)
+
+
+# Must precede the overrides of its subclasses, which inherit from this override
+class AllocatorAdaptor(AllocatorAdaptorMethods, Gpu.AllocatorAdaptor):
+    __doc__ = AllocatorAdaptorMethods.__doc__
+
+
+AllocatorAdaptor = override(AllocatorAdaptor)
 
 
 class LimitAllocator(Gpu.LimitAllocator):

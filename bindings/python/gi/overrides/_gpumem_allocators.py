@@ -11,7 +11,7 @@ import sys
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
-from ._gpumem_callbacks import guarded, keep, keep_cause
+from ._gpumem_callbacks import guarded, keep, keep_cause, run
 from ._gpumem_checks import describe, to_index, to_property, to_size, to_text
 from ._gpumem_errors import Error, OutOfHostMemoryError
 from ._gpumem_names import is_of_overrides
@@ -127,8 +127,7 @@ class AllocatorMethods:
     do_get_context(), do_trim() or do_free(), which cannot fail otherwise. do_get_memory_info()
     returns a pair, the free and the total bytes; the default is the memory of the context.
 
-    A class that derives from Gpu.AllocatorAdaptor, and is created with upstream=allocator, forwards
-    what it does not define. Its do_alloc() calls self.props.upstream.alloc(size, stream)."""
+    A class that derives from Gpu.AllocatorAdaptor changes the requests to another allocator."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -153,6 +152,46 @@ class AllocatorMethods:
     def trim(self, held_bytes=0):
         """Frees cached memory until at most held_bytes remain cached."""
         Gpu.Allocator.trim(self, held_bytes)
+
+
+@functools.lru_cache(maxsize=None)
+def _get_forwarding(name):
+    """Returns a method of the base class of adaptors. PyGObject has no methods for the virtual
+    functions of interfaces."""
+    info = next(info for info in Gpu.Allocator.__info__.get_vfuncs() if info.get_name() == name)
+    # Not the class of the object, whose method calls this one
+    return info.__get__(None, Gpu.AllocatorAdaptor)
+
+
+class AllocatorAdaptorMethods:
+    """The base class of allocators that wrap another allocator.
+
+    To change some requests in Python, derive from this class, define do_alloc() or other methods of
+    Gpu.Allocator, and create an object with upstream=allocator. The adaptor forwards what the class
+    does not define, and super().do_alloc(size, stream) forwards a request. The other allocator is
+    self.props.upstream."""
+
+    def do_alloc(self, size, stream):
+        """Forwards a request to the upstream allocator, for super().do_alloc() in a subclass."""
+        return run(_get_forwarding("alloc"), self, size, stream)
+
+    def do_free(self, memory):
+        """Frees memory with the upstream allocator, for super().do_free() in a subclass."""
+        run(_get_forwarding("free"), self, memory)
+
+    def do_get_context(self):
+        """Gets the context of the upstream allocator, for super().do_get_context() in a
+        subclass."""
+        return run(_get_forwarding("get_context"), self)
+
+    def do_get_memory_info(self):
+        """Gets the free and the total bytes of the upstream allocator, as a tuple, for
+        super().do_get_memory_info() in a subclass."""
+        return tuple(run(_get_forwarding("get_memory_info"), self))[1:]
+
+    def do_trim(self, held_bytes):
+        """Frees cached memory of the upstream allocator, for super().do_trim() in a subclass."""
+        run(_get_forwarding("trim"), self, held_bytes)
 
 
 class SvmAllocatorMethods:
