@@ -729,6 +729,21 @@ def test_limit_afterwards(fixture):
         pool.limit = 0
 
 
+def test_configuration(fixture):
+    """The configuration of Dask applies where the plugin has no value; 0 is a value."""
+    configuration = {"gpumem.limit": "8 MiB", "gpumem.target": "4 MiB"}
+    with on_device(fixture), dask.config.set(configuration):
+        pool = gd.context().allocator
+        for limit, target, found in ((None, None, (8 * MIB, 4 * MIB)), (0, None, (0, 4 * MIB)),
+                                     (None, 0, (8 * MIB, 0)), (0, 0, (0, 0)),
+                                     (9 * MIB, 5 * MIB, (9 * MIB, 5 * MIB))):
+            worker, plugin = FakeWorker(0), gd.Plugin(limit, target)
+            plugin.setup(worker)
+            equal((pool.limit, worker.data.target), found, (limit, target))
+            plugin.teardown(worker)
+            equal(pool.limit, 0)
+
+
 def plain_devices_of_workers():
     if distributed is None:
         raise Skip(f"Dask is not installed: {missing}")

@@ -451,6 +451,10 @@ def _to_size(value, name):
     return size
 
 
+def _get_configured_size(name):
+    return _to_size(dask.config.get(name, None), name)
+
+
 def _check_target(limit, target):
     """Raises ValueError if spilling would never begin before the limit."""
     if None not in (limit, target) and target > limit > 0:
@@ -477,8 +481,8 @@ class Plugin(distributed.WorkerPlugin):
             if device != process.context.device:
                 raise ValueError(f"worker {worker.name} cannot use {device.id}: its process uses "
                                  f"{process.context.device.id}; start one process for each device")
-        limit = self.limit or _to_size(dask.config.get("gpumem.limit", None), "gpumem.limit")
-        target = self.target or _to_size(dask.config.get("gpumem.target", None), "gpumem.target")
+        limit = self.limit if self.limit is not None else _get_configured_size("gpumem.limit")
+        target = self.target if self.target is not None else _get_configured_size("gpumem.target")
         _check_target(limit, target)
         if limit is not None:
             process.set_limit(limit)
@@ -511,7 +515,8 @@ def register(client: distributed.Client, limit: Union[int, str, None] = None,
     spilled: see Data. The default is distributed.worker.memory.target, which is 0.6, of the limit
     or else of the memory of the device. Raises ValueError for a target above the limit. Without
     arguments, the configuration of Dask applies: gpumem.limit and gpumem.target, or
-    DASK_GPUMEM__LIMIT and DASK_GPUMEM__TARGET in the environment.
+    DASK_GPUMEM__LIMIT and DASK_GPUMEM__TARGET in the environment. limit=0 removes a limit of the
+    configuration; target=0 spills all data that are not in use.
 
     devices is a name for Gpu.Device.find() or a list of names, by default all devices of the
     default back end. The worker with the number i, at the end of its name, takes the i-th, modulo
