@@ -2,9 +2,6 @@
 """Conversions of a Gpu.Array: to another dtype, on the device, and to objects of Python and NumPy,
 which read the elements and wait."""
 
-import numbers
-from typing import Any
-
 from ..module import get_introspection_module
 from ._gpumem import submit_on
 from ._gpumem_array_text import from_bfloat
@@ -159,15 +156,11 @@ def _convert_on_device(array, result, kernel, order, stream):
     submit_on(on, stream, lambda: on.launch(kernel, grid, None, args))
 
 
-def _to_numbers(array):
+def to_numbers(array):
     """Returns the elements in an array of NumPy. bfloat16 becomes float32."""
     if _is_bfloat(array.get_dtype()):
         return from_bfloat(array.view("uint16").to_numpy())
     return array.to_numpy()
-
-
-def _to_comparable(value):
-    return _to_numbers(value) if isinstance(value, Gpu.Array) else value
 
 
 class ArrayConversions:
@@ -214,14 +207,14 @@ class ArrayConversions:
                                                              Gpu.DTypeKind.OPAQUE):
             raise TypeError(f"an array of shape {self.shape} and type {self.get_dtype().name} "
                             f"cannot become {kind}: only one number can")
-        return _to_numbers(self).item()
+        return to_numbers(self).item()
 
     def __bool__(self):
         if self.size != 1:
             raise ValueError(f"the truth value of an array of {self.size} elements is ambiguous: "
                              "use array.to_numpy().any() or all(), array.size > 0, or 'is not "
                              "None'")
-        return bool(_to_numbers(self))
+        return bool(to_numbers(self))
 
     def __float__(self):
         return float(self._get_only("a float"))
@@ -242,7 +235,7 @@ class ArrayConversions:
             if self.size != 1:
                 raise ValueError(f"an array of {self.size} elements has not one element: pass an "
                                  "index")
-            return _to_numbers(self).item()
+            return to_numbers(self).item()
         if len(index) == 1 and self.ndim != 1:
             import numpy
             number = index[0] + self.size if -self.size <= index[0] < 0 else index[0]
@@ -251,80 +244,13 @@ class ArrayConversions:
             index = tuple(map(int, numpy.unravel_index(number, self.shape)))
         if len(index) != self.ndim:
             raise ValueError(f"{len(index)} indices for {self.ndim} dimensions")
-        return _to_numbers(self[index]).item()
+        return to_numbers(self[index]).item()
 
     def tolist(self):
         """Returns the elements as nested lists of objects of Python."""
-        return _to_numbers(self).tolist()
-
-    # comparison
-
-    def __eq__(self, other) -> Any:
-        """Compares the elements on the host, as in NumPy. Returns an array of NumPy."""
-        return _to_numbers(self) == _to_comparable(other)
-
-    def __ne__(self, other) -> Any:
-        return _to_numbers(self) != _to_comparable(other)
-
-    __array_ufunc__ = None                      # no arithmetic, also with an operand of NumPy
-
-    # PyGObject would compare addresses
-
-    def __lt__(self, other) -> Any:
-        return _to_numbers(self) < _to_comparable(other)
-
-    def __le__(self, other) -> Any:
-        return _to_numbers(self) <= _to_comparable(other)
-
-    def __gt__(self, other) -> Any:
-        return _to_numbers(self) > _to_comparable(other)
-
-    def __ge__(self, other) -> Any:
-        return _to_numbers(self) >= _to_comparable(other)
-
-    __hash__ = None                             # as in NumPy and PyOpenCL
-
-    def __contains__(self, value):
-        return _to_comparable(value) in _to_numbers(self)
-
-    # copies
-
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, memo):
-        memo[id(self)] = result = self.copy()
-        return result
+        return to_numbers(self).tolist()
 
     def __reduce_ex__(self, protocol):
         """Pickles a copy of the elements, with their shape, dtype and order, and waits for it:
         pickle.loads() returns a NumPy array, which Gpu.Array.from_numpy() copies to a device."""
         return self.to_numpy().__reduce_ex__(protocol)
-
-
-# --- operators -----------------------------------------------------------------------------------
-
-_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
-              "pow": "**", "matmul": "@"}
-
-
-def _refusing(name, is_reflected):
-    """Returns the method of an operator, for a message that is clearer than that of Python, or of
-    NumPy, which tries to concatenate. Python asks the right operand first if its class may know
-    arrays of devices, as those of CuPy."""
-    def method(self, other, *modulus):
-        if not is_reflected and hasattr(other, f"__r{name}__") \
-                and not isinstance(other, (Gpu.Array, numbers.Number)) \
-                and type(other).__module__ != "numpy":
-            return NotImplemented
-        raise TypeError(f"Gpu.Array has no arithmetic, such as the operator {_OPERATORS[name]}: "
-                        "convert it with to_numpy(), or launch a kernel")
-    method.__name__ = f"__{'r' * is_reflected}{name}__"
-    method.__qualname__ = f"Array.{method.__name__}"
-    return method
-
-
-# Not in the class, so that type checkers report these operators
-for _name in _OPERATORS:
-    for _method in _refusing(_name, False), _refusing(_name, True):
-        setattr(ArrayConversions, _method.__name__, _method)

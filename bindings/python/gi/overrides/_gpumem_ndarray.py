@@ -11,6 +11,7 @@ from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_copy, s
                       submit_on, takes_signals, to_glib_bytes, wait_for)
 from ._gpumem_array_convert import (ArrayConversions, list_raveled_axes, new_in_order, to_bfloat,
                                     to_order)
+from ._gpumem_array_operators import ArrayOperators
 from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
@@ -318,7 +319,7 @@ def _to_index(value):
                         f"rows, not {describe(value)}") from None
 
 
-class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
+class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMethods):
     """Gpu.Array(context, shape, dtype): memory with a type, a shape and strides. All functions that
     take a context also accept a pool or another allocator. An allocator may also be a function,
     which is called with the size in bytes and returns Gpu.Memory.
@@ -527,6 +528,13 @@ class DeviceArrayMethods(ArrayConversions, ArrayText, DLPackMethods):
         else:
             result = new_in_order(self, self.get_dtype(), to_order(self, order), allocator, stream)
         result.write(self, stream)
+        return result
+
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, memo):
+        memo[id(self)] = result = self.copy()
         return result
 
     def copy_to(self, target, stream=None) -> "Array":
