@@ -307,13 +307,19 @@ def _name_type(type_info):
     return f"of type {'' if namespace == 'Gpu' else namespace + '.'}{interface.get_name()}"
 
 
-def _is_of_type(type_info, value):
-    """Returns whether a value is of a type of the library. Other types are not checked."""
+def _find_class(type_info):
+    """Returns the class of the library that is the type of an argument, or None."""
     if type_info.get_tag() != TypeTag.INTERFACE:
-        return True
+        return None
     interface = type_info.get_interface()
     kind = getattr(Gpu, interface.get_name(), None) if interface.get_namespace() == "Gpu" else None
-    if not isinstance(kind, type) or isinstance(value, kind):
+    return kind if isinstance(kind, type) else None
+
+
+def _is_of_class(value, kind):
+    """Returns whether PyGObject accepts a value for an argument of a class of the library. Other
+    types are not checked."""
+    if kind is None or isinstance(value, kind):
         return True
     # PyGObject takes 0 for flags, and numbers for enumerations
     return isinstance(value, int) and (issubclass(kind, GObject.GEnum)
@@ -340,8 +346,9 @@ def _explain_type(info, error, values):
         if values[name] is None:
             what = "None" if expected is None else f"{expected}, not None"
             return TypeError(f"{name} must {'not be' if expected is None else 'be'} {what}")
-        if not _is_of_type(type_info, values[name]):
-            hint = _HINT if expected == "of type Allocator" and callable(values[name]) else ""
+        kind = _find_class(type_info)
+        if not _is_of_class(values[name], kind):
+            hint = _HINT if kind is Gpu.Allocator and callable(values[name]) else ""
             return TypeError(f"{name} must be {expected}, not {describe(values[name])}{hint}")
     return error
 
