@@ -290,7 +290,8 @@ WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
          ("Gpu.ImageFormat(Gpu.ChannelType.UNORM8)", "ChannelType"),
          ("Gpu.FunctionAllocator(context, Gpu.Buffer)", "Buffer"),
          ("Gpu.MemoryPool.new_for_allocator(lambda size: buffer)", "Allocator"),
-         ("Gpu.Context(5)", "int"), ("Gpu.Stream(context, 'x')", "str")]
+         ("Gpu.Context(5)", "int"), ("Gpu.Stream(context, 'x')", "str"),
+         ("list(Gpu.ImageType)", "ImageType"), ("len(Gpu.MapFlags)", "MapFlags")]
 
 
 # Stubs for the rest of gi. A union with an unknown type accepts anything, so GLib.Bytes needs one.

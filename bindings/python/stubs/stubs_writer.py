@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from enum import IntEnum, IntFlag
+from enum import EnumMeta, IntEnum, IntFlag
 from types import EllipsisType, TracebackType
 from typing import (Any, Generic, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar,
                     overload)
@@ -28,13 +28,21 @@ from _typeshed import ReadableBuffer, WriteableBuffer
 from gi.repository import Gio, GLib, GObject
 from typing_extensions import CapsuleType, Self  # type: ignore
 
-class _Enum(IntEnum):  # type: ignore[misc]
+# The classes of PyGObject 3.42 are no containers of their values
+class _EnumMeta(EnumMeta):
+    __contains__: None  # type: ignore
+    __getitem__: None  # type: ignore
+    __iter__: None  # type: ignore
+    __len__: None  # type: ignore
+    __reversed__: None  # type: ignore
+
+class _Enum(IntEnum, metaclass=_EnumMeta):  # type: ignore[misc]
     @property
     def value_name(self) -> str: ...
     @property
     def value_nick(self) -> str: ...
 
-class _Flags(IntFlag):  # type: ignore[misc]
+class _Flags(IntFlag, metaclass=_EnumMeta):  # type: ignore[misc]
     @property
     def value_names(self) -> builtins.list[str]: ...
     @property
