@@ -717,6 +717,87 @@ def test_to_host_read_only(fixture):
     equal(Gpu.Array.from_dlpack(empty, Gpu.Context("host")).shape, (0,))
 
 
+def get_device(capsule, versioned):
+    pointer = get_pointer(capsule, b"dltensor_versioned" if versioned else b"dltensor")
+    tensor = ctypes.cast(pointer, ctypes.POINTER(Versioned))[0].tensor if versioned \
+        else ctypes.cast(pointer, ctypes.POINTER(Tensor))[0]
+    return tensor.device_type, tensor.device_id
+
+
+def list_allocators(fixture):
+    """Returns allocators of memory of each DLPack device that the device has."""
+    context, has = fixture.context, fixture.device.capabilities
+    found = [Gpu.DeferredAllocator(context), Gpu.HostAllocator(context)]
+    if has & Gpu.Capabilities.SVM_COARSE:
+        found.append(Gpu.SvmAllocator(context))
+    if has & Gpu.Capabilities.SVM_FINE:
+        found.append(Gpu.SvmAllocator(context, Gpu.SvmFlags.FINE_GRAIN))
+    return found
+
+
+def can_export(array, to, copy):
+    """Returns whether an export to a DLPack device must succeed."""
+    if to != (1, 0) or to == array.__dlpack_device__():
+        return to == array.__dlpack_device__()
+    return copy is not False or array.size == 0 or array.get_host_bytes() is not None
+
+
+def check_export(fixture, array, max_version, asked, copy):
+    """Checks the device, the flags and the elements of an export, and whether it shares memory."""
+    own = array.__dlpack_device__()
+    to = own if asked is None else asked
+    request = {"max_version": max_version, "dl_device": asked, "copy": copy}
+    if not can_export(array, to, copy):
+        with raises(BufferError):
+            array.__dlpack__(**request)
+        return
+    before, shares = array.tolist(), not copy and (to == own or array.get_host_bytes() is not None)
+    capsule, versioned = array.__dlpack__(**request), max_version == (1, 0)
+    equal(get_device(capsule, versioned), to, request)
+    if versioned and (array.size > 0 or copy is not None):
+        is_copied = not shares if copy is None else copy
+        equal(get_flags(capsule), IS_COPIED if is_copied else 0, request)
+    got = Gpu.Array.from_dlpack(capsule, Gpu.Context("host") if to == (1, 0) else fixture.context)
+    equal(got.tolist(), before, request)
+    got.fill(7)
+    got.context.synchronize()
+    equal(array.tolist(), got.tolist() if shares else before, request)
+    if to[0] in (1, 3) and not versioned:       # memory that NumPy imports
+        taken = np.from_dlpack(RequestingProducer(array, request))
+        equal(taken.tolist(), array.tolist(), request)
+
+
+class RequestingProducer(Producer):
+    """Passes its own arguments, because older NumPy versions pass none."""
+
+    def __init__(self, array, request):
+        super().__init__(array)
+        self.request = request
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**self.request)
+
+
+def test_requests(fixture):
+    """The tensor has the device of the array or the one that the consumer requests, or the export
+    raises BufferError. Any allocator may be that of the context."""
+    need_numpy()
+    allocators = list_allocators(fixture)
+    for allocator in allocators:
+        array = Gpu.Array.from_numpy(allocator, sample())
+        own = array.__dlpack_device__()
+        others = (1, 0), (2, own[1]), (3, own[1]), (4, own[1]), (13, own[1]), (own[0], own[1] + 1)
+        for of_context in None, *allocators:
+            fixture.context.allocator = of_context
+            for max_version in None, (1, 0):
+                for asked in dict.fromkeys((None, own, *others)):
+                    for copy in None, True, False:
+                        array.write(sample())
+                        for part in array[:, ::-1, 1:], array[:0]:
+                            check_export(fixture, part, max_version, asked, copy)
+        fixture.context.allocator = None
+
+
 def test_errors_stay(fixture):
     """If the consumer raises an error, freeing the unused capsule does not replace this error."""
     need_numpy()

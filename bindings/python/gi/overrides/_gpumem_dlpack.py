@@ -152,9 +152,9 @@ def _order_consumer(array, stream):
 
 
 def _share_with_host(array, context):
-    """Returns an array of a context of the host over the same elements; None if the host cannot
-    access the memory at any time."""
-    data = array.get_host_bytes()
+    """Returns an array of a context of the host over the same elements; None if there are none, or
+    if the host cannot access the memory at any time."""
+    data = None if array.size == 0 else array.get_host_bytes()
     if data is None:
         return None
     begin = array.get_range()[0]
@@ -192,7 +192,28 @@ def _to_host(array, device, copy, versioned):
     result = type(array).empty(context, array.shape, array.get_dtype())
     if array.size > 0:
         array.read_strided(None, result.get_host_bytes(), 0, list(result.strides), None)
-    return result, True
+    return result, copy is not False
+
+
+def _new_allocator(context, kind):
+    """Returns an allocator of memory of a DLPack device."""
+    if kind == CUDA_HOST:
+        return Gpu.HostAllocator.new(context, Gpu.HostMemoryFlags.NONE)
+    if kind == CUDA_MANAGED:
+        return Gpu.SvmAllocator.new(context, Gpu.MemoryFlags.NONE, Gpu.SvmFlags.NONE, 0, None)
+    return Gpu.DeferredAllocator.new(context, Gpu.MemoryFlags.NONE)
+
+
+def _copy_on_device(array, device):
+    """Returns a copy of an array, on the same DLPack device. The allocator of the context may have
+    memory of another one."""
+    if array.size == 0:
+        return array                            # an array without memory may have another device
+    if device[0] in (CUDA, OPENCL):
+        result = array.copy()
+        if result.__dlpack_device__() == device:
+            return result
+    return array.copy(_new_allocator(array.context, device[0]))
 
 
 def _copy_from_host(context, array):
@@ -361,12 +382,14 @@ class DLPackMethods:
         default stream, -1 skips the wait, and any other number is the handle of a stream. An object
         with __cuda_stream__() is accepted in place of the number. Without a stream, and for host
         memory, also page-locked, the caller waits. OpenCL memory has no address: with a number,
-        which consumers pass that need one, such as mpi4py, the call raises BufferError. For
+        which consumers pass that need one, such as mpi4py, the call raises BufferError.
+
+        The tensor, also with copy=True, has the device of the array, or dl_device. For
         dl_device=(1, 0), the call waits for the work on the array, and exports memory that the host
         may access at any time without a copy: host memory, fine-grained shared memory, and managed
         memory of CUDA devices that access it at the same time as the host. Elements in other
         memory, and those of a spilled buffer, are copied to the host; copy=False raises BufferError
-        instead."""
+        instead. So does any other device than (1, 0) and that of the array."""
         array, is_copied = self, bool(copy)
         if copy not in (None, True, False):
             raise ValueError(f"copy must be None, True or False, not {copy!r}")
@@ -374,13 +397,13 @@ class DLPackMethods:
         dl_device = None if dl_device is None else _to_pair(dl_device, "dl_device")
         try:
             own = self.__dlpack_device__()
-            if copy and own[0] in (CPU, CUDA_HOST) and dl_device is None:
-                dl_device = CPU, 0              # copy() would allocate memory of the device
+            if copy and own == (CPU, 0) and dl_device is None:
+                dl_device = own
             if dl_device is not None and (dl_device != own or own == (CPU, 0)
                                           and (copy or _is_spilled(self))):
                 array, is_copied = _to_host(self, dl_device, copy, versioned)   # waits
             else:
-                array = self.copy() if copy else self
+                array = _copy_on_device(self, own) if copy else self
                 _order_consumer(array, stream)
             tensor = Gpu.Array.to_dlpack(array, versioned, is_copied)
         except GLib.Error as error:
