@@ -650,6 +650,40 @@ def test_wrong_connections(fixture):
         asyncio.run(buffer.splice_async([here], True))
 
 
+def test_failed_splice_blocking(fixture):
+    """Blocking sockets are blocking after a call that fails, and after one that is cancelled."""
+    buffer = fixture.buffer(10)
+    here, there = socket.socketpair()
+    with here, there:
+        for offset, size, error in ((11, 1, GLib.Error), (0, 11, GLib.Error),
+                                    (-1, 1, OverflowError), (0, "a", TypeError)):
+            with raises(error):
+                asyncio.run(buffer.splice_async([here], True, offset, size))
+            assert os.get_blocking(here.fileno()), (offset, size)
+        asyncio.run(cancel(buffer.splice_async([here], False), 0.01))
+        assert os.get_blocking(here.fileno())
+        here.setblocking(False)
+        with raises(GLib.Error):
+            asyncio.run(buffer.splice_async([here], True, 11, 1))
+        assert not os.get_blocking(here.fileno())
+
+
+def test_closed_during_splice(fixture):
+    """The program may close its socket while a transfer runs, which has a descriptor of its own."""
+    buffer = fixture.buffer(b"0123456789")
+
+    async def close(here):
+        task = asyncio.ensure_future(buffer.splice_async([here], False))
+        await asyncio.sleep(0.01)
+        here.close()
+        there.sendall(b"abcdefghij")
+        return await task
+
+    here, there = socket.socketpair()
+    with here, there:
+        equal((asyncio.run(close(here)), buffer.read()), (10, b"abcdefghij"))
+
+
 def test_failed_splice_closes(fixture):
     """The peer of a connection gets its end as soon as the program closes the socket after a
     failure, without the garbage collector."""

@@ -283,25 +283,23 @@ class MemoryFileMethods:
         Python. Each connection transfers one contiguous part of size / len(connections) bytes,
         rounded up; the last parts may be shorter. Use neither the memory nor the connections before
         the end. After an error, close the connections. A cancelled await ends the transfer, and
-        raises CancelledError once nothing uses the memory and the connections."""
+        raises CancelledError once nothing uses the memory and the connections. A blocking socket is
+        non-blocking during the transfer only."""
         connections = list(connections)
         for connection in connections:
             _check_connection(connection)
-        # Gio.Socket makes a socket non-blocking, also for its duplicates.
-        blocking = [connection for connection in connections
-                    if not isinstance(connection, Gio.IOStream)
-                    and os.get_blocking(connection.fileno())]
-        connections = [_to_connection(connection) for connection in connections]
+        blocking = list(map(_is_blocking_socket, connections))
+        opened = []
         try:
+            opened.extend(map(_to_connection, connections))
             offset, _, size = _get_range(self, None, offset, 0, size)
             await wait_for(
                 lambda cancellable, callback: Gpu.Memory.splice_async(
-                    self, stream, offset, size, send, connections, cancellable, callback),
+                    self, stream, offset, size, send, opened, cancellable, callback),
                 self.splice_finish, awaits_end=True)
         finally:
-            del connections                     # an exception keeps this frame
-        for connection in blocking:
-            os.set_blocking(connection.fileno(), True)
+            _restore_blocking(opened, blocking)
+            del connections, opened             # an exception keeps this frame
         return size
 
 
@@ -312,6 +310,18 @@ def _check_connection(connection):
             or not stat.S_ISSOCK(os.fstat(connection.fileno()).st_mode):
         raise TypeError("a connection must be a Gio.IOStream or a socket, not "
                         f"{describe(connection)}")
+
+
+def _is_blocking_socket(connection):
+    return not isinstance(connection, Gio.IOStream) and os.get_blocking(connection.fileno())
+
+
+def _restore_blocking(connections, blocking):
+    """Makes the sockets of Python blocking again: Gio.Socket makes a socket non-blocking, also for
+    its duplicates. Uses the duplicates, because the program may have closed its own descriptors."""
+    for connection, is_blocking in zip(connections, blocking):
+        if is_blocking:
+            os.set_blocking(connection.get_socket().get_fd(), True)
 
 
 def _to_connection(connection):
