@@ -486,7 +486,7 @@ finish_queue (GpuOpenclQueue *queue)
  * until the command completes or, if the driver can neither wait nor report a status, until the
  * queue has completed. That includes later commands, because the driver cannot separate them. If
  * such a command depends on a user event that the calling thread would complete after the wait, the
- * thread blocks for ever: the alternative is to free memory in use. */
+ * thread blocks forever: the alternative is to free memory in use. */
 static void
 wait_after_refusal (GpuOpenclQueue *queue,
                     cl_event        event,
