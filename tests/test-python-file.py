@@ -726,6 +726,71 @@ def test_gio_streams(fixture):
         Gpu.InputStream(buffer, 0, SIZE + 1)
 
 
+class MainLoopCopy:
+    """Copies from a stream of Gio to another one in a main loop of GLib. Calls while_closing() when
+    all bytes are written and the target is being closed."""
+
+    def __init__(self, source, target, count, while_closing=lambda: None):
+        self.source, self.target, self.count = source, target, count
+        self.while_closing = while_closing
+        self.loop, self.error = GLib.MainLoop(), None
+
+    def run(self):
+        timer = GLib.timeout_add_seconds(DEADLINE, self.loop.quit)
+        self.read()
+        self.loop.run()
+        GLib.source_remove(timer)
+        assert self.target.is_closed()
+
+    def read(self):
+        self.source.read_bytes_async(self.count, GLib.PRIORITY_DEFAULT, None, self.on_read)
+
+    def on_read(self, source, result):
+        self.write(source.read_bytes_finish(result))
+
+    def write(self, data):
+        if data.get_size() == 0:
+            self.target.close_async(GLib.PRIORITY_DEFAULT, None, self.on_closed)
+            self.while_closing()
+        else:
+            self.target.write_bytes_async(data, GLib.PRIORITY_DEFAULT, None, self.on_written, data)
+
+    def on_written(self, target, result, data):
+        rest = data.get_size() - target.write_bytes_finish(result)
+        if rest > 0:
+            self.write(data.new_from_bytes(data.get_size() - rest, rest))
+        else:
+            self.read()
+
+    def on_closed(self, target, result):
+        try:
+            target.close_finish(result)
+        except GLib.Error as error:
+            self.error = error
+        self.loop.quit()
+
+
+def test_gio_streams_main_loop(fixture):
+    """The loop runs while the streams wait for earlier work, and errors reach it."""
+    size = (5 << 19) + 7
+    data, zeros = os.urandom(size), bytes(size)
+    buffer, target, stream = fixture.buffer(data), fixture.buffer(zeros), fixture.new_stream()
+    gate = fixture.gate(stream, False)
+    if gate.holds:
+        threading.Timer(0.02, gate.complete).start()
+    copy = MainLoopCopy(Gpu.InputStream(buffer, stream=stream),
+                        Gpu.OutputStream(target, stream=stream), 100_000)
+    copy.run()
+    equal((copy.error, target.read()), (None, data))
+    if gate.holds:
+        target, gate = fixture.buffer(zeros), fixture.gate(stream)
+        copy = MainLoopCopy(Gpu.InputStream(buffer, 0, 1 << 20),
+                            Gpu.OutputStream(target, stream=stream), 1 << 19,
+                            functools.partial(gate.fail, "broken on purpose"))
+        copy.run()
+        assert "broken on purpose" in copy.error.message
+
+
 def list_open(path):
     """Returns the descriptors of this process for a file."""
     found = []

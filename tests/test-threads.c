@@ -481,6 +481,39 @@ limited_build (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "cannot be started", "gpumem-build");
 }
 
+/* Without threads, streams of GIO transfer bytes that need no copy, and report calls that need a
+ * thread. No bytes are lost. */
+static void
+limited_io (GpuStream *stream, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GInputStream) input = gpu_input_stream_new (GPU_MEMORY (buffer), stream, 0, SIZE,
+                                                         NULL);
+  g_autoptr (GOutputStream) output = gpu_output_stream_new (GPU_MEMORY (buffer), stream, 0, SIZE,
+                                                            NULL);
+  g_autoptr (GAsyncResult) first = NULL, read = NULL, written = NULL, flushed = NULL;
+  guint8 byte = 8;
+
+  g_input_stream_read_async (input, &byte, 1, G_PRIORITY_DEFAULT, NULL, test_take_result, &first);
+  g_assert_cmpint (g_input_stream_read_finish (input, test_await (&first), &error), ==, -1);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "cannot be started", "gpumem-task");
+  g_assert_cmpint (g_input_stream_read (input, &byte, 1, NULL, &error), ==, 1);
+  g_input_stream_read_async (input, &byte, 1, G_PRIORITY_DEFAULT, NULL, test_take_result, &read);
+  g_assert_cmpint (g_input_stream_read_finish (input, test_await (&read), &error), ==, 1);
+  g_assert_no_error (error);
+  byte++;
+  g_output_stream_write_async (output, &byte, 1, G_PRIORITY_DEFAULT, NULL, test_take_result,
+                               &written);
+  g_assert_cmpint (g_output_stream_write_finish (output, test_await (&written), &error), ==, 1);
+  g_assert_no_error (error);
+  g_output_stream_flush_async (output, G_PRIORITY_DEFAULT, NULL, test_take_result, &flushed);
+  g_assert_false (g_output_stream_flush_finish (output, test_await (&flushed), &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "cannot be started", "gpumem-task");
+  test_assert_ok (g_output_stream_close (output, NULL, &error), error);
+  test_assert_ok (gpu_buffer_read (buffer, stream, 0, &byte, 1, NULL, &error), error);
+  g_assert_cmpint (byte, ==, 100);
+}
+
 static void
 threads_thread_limit (TestFixture *fixture)
 {
@@ -502,6 +535,7 @@ threads_thread_limit (TestFixture *fixture)
   limited_work (other, stream, buffer);
   limited_wait (fixture, stream);
   limited_build (fixture);
+  limited_io (stream, buffer);
 
   /* Everything works again when threads can be started. */
   g_assert_cmpint (setrlimit (RLIMIT_NPROC, &before), ==, 0);

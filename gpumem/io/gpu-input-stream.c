@@ -39,12 +39,21 @@
  * the chunks that are already copied.
  *
  * To send memory fast, read blocks of 512 KiB, because the splice of a socket reads 8 KiB at once;
- * or use gpu_memory_splice_async().
+ * or use gpu_memory_splice_async(). g_output_stream_splice_async() to a file also copies 8 KiB at
+ * once, and writes them in another thread: use gpu_memory_write_file_async().
  *
- * The asynchronous functions of #GInputStream never block the main loop. #GpuInputStream implements
- * #GSeekable; positions are relative to the begin of the range. A stream is used by one thread at a
- * time. If a copy fails, the read fails with its error and does not change the position, so that
- * the program may read again.
+ * The asynchronous functions of #GInputStream never block the main loop, and never occupy the few
+ * threads that GIO has for all asynchronous calls of a program. If the next bytes are already in
+ * page-locked memory, a read copies them in the calling thread, at most 512 KiB. Otherwise, a
+ * thread of the library submits the copies and waits for them: each pending read has a thread, and
+ * fails with %GPU_ERROR_OUT_OF_HOST_MEMORY if none can be started. g_input_stream_skip_async() and
+ * g_input_stream_close_async() need no thread. The callback is always called in the main context of
+ * the caller, after the function has returned. Other streams of GIO, such as
+ * #GConverterInputStream, call the blocking functions of this stream in threads of GIO.
+ *
+ * #GpuInputStream implements #GSeekable; positions are relative to the begin of the range. A stream
+ * is used by one thread at a time. If a copy fails, the read fails with its error and does not
+ * change the position, so that the program may read again.
  *
  * Since: 0.1
  */
@@ -100,9 +109,20 @@ load (GpuInputStream  *input,
   return TRUE;
 }
 
+/* Returns the end of the chunks that a read of @chunk loads: also the next chunks, but only @chunk
+ * after a seek, because the program may read a few bytes and seek again. */
+static gsize
+get_load_end (const GpuInputStream *input,
+              gsize                 chunk)
+{
+  const GpuStreamChunks *chunks = &input->chunks;
+  gsize n_chunks = (chunks->size - 1) / chunks->chunk_size + 1;
+
+  return input->has_sought ? chunk + 1 : MIN (chunk + GPU_STREAM_CHUNKS, n_chunks);
+}
+
 /* Loads @chunk and waits for it. Begins to load the next chunks; if that fails, the read of such a
- * chunk tries again. Loads only @chunk after a seek, because the program may read a few bytes and
- * seek again. */
+ * chunk tries again. */
 static gboolean
 load_and_wait (GpuInputStream  *input,
                gsize            chunk,
@@ -111,8 +131,7 @@ load_and_wait (GpuInputStream  *input,
 {
   GpuStreamChunks *chunks = &input->chunks;
   guint place = chunk % GPU_STREAM_CHUNKS;
-  gsize n_chunks = (chunks->size - 1) / chunks->chunk_size + 1;
-  gsize end = input->has_sought ? chunk + 1 : MIN (chunk + GPU_STREAM_CHUNKS, n_chunks);
+  gsize end = get_load_end (input, chunk);
 
   if (!load (input, chunk, error))
     return FALSE;
@@ -183,6 +202,91 @@ gpu_input_stream_skip (GInputStream  *base,
   return (gssize) count;
 }
 
+/* --- asynchronous functions ------------------------------------------------------------------- */
+
+/* Returns whether the next read neither waits nor submits copies. */
+static gboolean
+can_read_at_once (const GpuInputStream *input)
+{
+  const GpuStreamChunks *chunks = &input->chunks;
+  gsize chunk, end;
+
+  if (chunks->position == chunks->size)
+    return TRUE;
+
+  chunk = chunks->position / chunks->chunk_size;
+  end = get_load_end (input, chunk);
+
+  for (gsize next = chunk; next < end; next++)
+    {
+      if (input->loaded[next % GPU_STREAM_CHUNKS] != next + 1)
+        return FALSE;
+    }
+
+  return chunks->pending[chunk % GPU_STREAM_CHUNKS].last == 0;
+}
+
+static void
+run_read (GTask        *task,
+          gpointer      base,
+          gpointer      data,
+          GCancellable *cancellable)
+{
+  const GpuStreamBytes *bytes = data;
+  GError *error = NULL;
+  gssize n = gpu_input_stream_read (base, bytes->data, bytes->size, cancellable, &error);
+
+  _gpu_stream_chunks_return_count (task, n, error);
+}
+
+static void
+gpu_input_stream_read_async (GInputStream        *base,
+                             void                *buffer,
+                             gsize                count,
+                             int                  priority,
+                             GCancellable        *cancellable,
+                             GAsyncReadyCallback  callback,
+                             gpointer             user_data)
+{
+  g_autoptr (GTask) task = _gpu_stream_chunks_new_task (base, gpu_input_stream_read_async, buffer,
+                                                        count, priority, cancellable, callback,
+                                                        user_data);
+
+  _gpu_stream_chunks_run_task (task, can_read_at_once (GPU_INPUT_STREAM (base)), run_read);
+}
+
+/* A skip copies nothing. */
+static void
+gpu_input_stream_skip_async (GInputStream        *base,
+                             gsize                count,
+                             int                  priority,
+                             GCancellable        *cancellable,
+                             GAsyncReadyCallback  callback,
+                             gpointer             user_data)
+{
+  g_autoptr (GTask) task = _gpu_stream_chunks_new_task (base, gpu_input_stream_skip_async, NULL,
+                                                        count, priority, cancellable, callback,
+                                                        user_data);
+  GError *error = NULL;
+  gssize n = gpu_input_stream_skip (base, count, cancellable, &error);
+
+  _gpu_stream_chunks_return_count (task, n, error);
+}
+
+static void
+gpu_input_stream_close_async (GInputStream        *base,
+                              int                  priority,
+                              GCancellable        *cancellable,
+                              GAsyncReadyCallback  callback,
+                              gpointer             user_data)
+{
+  g_autoptr (GTask) task = _gpu_stream_chunks_new_task (base, gpu_input_stream_close_async, NULL, 0,
+                                                        priority, cancellable, callback,
+                                                        user_data);
+
+  g_task_return_boolean (task, TRUE);
+}
+
 static void
 gpu_input_stream_class_init (GpuInputStreamClass *class)
 {
@@ -191,6 +295,9 @@ gpu_input_stream_class_init (GpuInputStreamClass *class)
   G_OBJECT_CLASS (class)->finalize = gpu_input_stream_finalize;
   stream_class->read_fn = gpu_input_stream_read;
   stream_class->skip = gpu_input_stream_skip;
+  stream_class->read_async = gpu_input_stream_read_async;
+  stream_class->skip_async = gpu_input_stream_skip_async;
+  stream_class->close_async = gpu_input_stream_close_async;
 }
 
 static void

@@ -36,9 +36,19 @@
  * Use the memory after one of them. An error of a copy is reported by a later write, or by these
  * functions.
  *
- * The asynchronous functions of #GOutputStream never block the main loop. #GpuOutputStream
- * implements #GSeekable; positions are relative to the begin of the range. A write at the end of
- * the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a time.
+ * The asynchronous functions of #GOutputStream never block the main loop, and never occupy the few
+ * threads that GIO has for all asynchronous calls of a program. A write that does not fill the
+ * current 512 KiB copies its bytes in the calling thread. A thread of the library executes any
+ * other write, a flush or a close of bytes that are not in the memory yet, and a splice, whose
+ * source it reads with blocking functions. Each pending call has a thread, and fails with
+ * %GPU_ERROR_OUT_OF_HOST_MEMORY if none can be started. g_output_stream_writev_async() may write
+ * the first vector only. The callback is always called in the main context of the caller, after the
+ * function has returned. Other streams of GIO, such as #GConverterOutputStream, call the blocking
+ * functions of this stream in threads of GIO.
+ *
+ * #GpuOutputStream implements #GSeekable; positions are relative to the begin of the range. A write
+ * at the end of the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a
+ * time.
  *
  * As with any #GOutputStream, dropping the last reference closes an open stream. That submits the
  * remaining bytes, but does not wait for them, and reports no error. So to use the memory without a
@@ -288,10 +298,7 @@ splice_in_thread (GTask        *task,
   GError *error = NULL;
   gssize n = gpu_output_stream_splice (base, splice->source, splice->flags, cancellable, &error);
 
-  if (n < 0)
-    g_task_return_error (task, error);
-  else
-    g_task_return_int (task, n);
+  _gpu_stream_chunks_return_count (task, n, error);
 }
 
 /* Not g_task_run_in_thread(): a splice waits for the peer of its source, and the few threads of GIO
@@ -353,6 +360,146 @@ gpu_output_stream_flush (GOutputStream  *base,
   return first == NULL;
 }
 
+/* --- asynchronous functions ------------------------------------------------------------------- */
+
+/* Returns whether a write of @count bytes neither waits nor submits a copy. */
+static gboolean
+can_write_at_once (const GpuOutputStream *output,
+                   gsize                  count)
+{
+  const GpuStreamChunks *chunks = &output->chunks;
+
+  if (output->filled == chunks->chunk_size)
+    return FALSE;
+
+  return chunks->position == chunks->size
+         || (count < chunks->chunk_size - output->filled
+             && (output->filled > 0 || chunks->pending[output->place].last == 0));
+}
+
+static void
+run_write (GTask        *task,
+           gpointer      base,
+           gpointer      data,
+           GCancellable *cancellable)
+{
+  const GpuStreamBytes *bytes = data;
+  GError *error = NULL;
+  gssize n = gpu_output_stream_write (base, bytes->data, bytes->size, cancellable, &error);
+
+  _gpu_stream_chunks_return_count (task, n, error);
+}
+
+static void
+gpu_output_stream_write_async (GOutputStream       *base,
+                               const void          *buffer,
+                               gsize                count,
+                               int                  priority,
+                               GCancellable        *cancellable,
+                               GAsyncReadyCallback  callback,
+                               gpointer             user_data)
+{
+  g_autoptr (GTask) task = _gpu_stream_chunks_new_task (base, gpu_output_stream_write_async, buffer,
+                                                        count, priority, cancellable, callback,
+                                                        user_data);
+
+  _gpu_stream_chunks_run_task (task, can_write_at_once (GPU_OUTPUT_STREAM (base), count),
+                               run_write);
+}
+
+/* A short write: writes the first vector that has bytes. The function of the parent class would
+ * write all of them in a thread of GIO. */
+static void
+gpu_output_stream_writev_async (GOutputStream       *base,
+                                const GOutputVector *vectors,
+                                gsize                n_vectors,
+                                int                  priority,
+                                GCancellable        *cancellable,
+                                GAsyncReadyCallback  callback,
+                                gpointer             user_data)
+{
+  GOutputVector vector = { "", 0 };
+
+  for (gsize i = 0; i < n_vectors && vector.size == 0; i++)
+    {
+      if (vectors[i].size > 0)
+        vector = vectors[i];
+    }
+
+  g_output_stream_write_async (base, vector.buffer, vector.size, priority, cancellable, callback,
+                               user_data);
+}
+
+static gboolean
+gpu_output_stream_writev_finish (GOutputStream  *base,
+                                 GAsyncResult   *result,
+                                 gsize          *bytes_written,
+                                 GError        **error)
+{
+  gssize n = g_output_stream_write_finish (base, result, error);
+
+  if (bytes_written != NULL)
+    *bytes_written = (gsize) MAX (n, 0);
+
+  return n >= 0;
+}
+
+/* Returns whether all bytes are in the memory, and no failure is to be reported. */
+static gboolean
+can_flush_at_once (const GpuOutputStream *output)
+{
+  for (guint i = 0; i < GPU_STREAM_CHUNKS; i++)
+    {
+      if (output->chunks.pending[i].last != 0)
+        return FALSE;
+    }
+
+  return output->filled == 0;
+}
+
+static void
+run_flush (GTask        *task,
+           gpointer      base,
+           gpointer      data G_GNUC_UNUSED,
+           GCancellable *cancellable)
+{
+  GError *error = NULL;
+
+  if (gpu_output_stream_flush (base, cancellable, &error))
+    g_task_return_boolean (task, TRUE);
+  else
+    g_task_return_error (task, error);
+}
+
+static void
+gpu_output_stream_flush_async (GOutputStream       *base,
+                               int                  priority,
+                               GCancellable        *cancellable,
+                               GAsyncReadyCallback  callback,
+                               gpointer             user_data)
+{
+  g_autoptr (GTask) task = _gpu_stream_chunks_new_task (base, gpu_output_stream_flush_async, NULL,
+                                                        0, priority, cancellable, callback,
+                                                        user_data);
+
+  _gpu_stream_chunks_run_task (task, can_flush_at_once (GPU_OUTPUT_STREAM (base)), run_flush);
+}
+
+/* GIO flushes the stream before, and returns the error of that. */
+static void
+gpu_output_stream_close_async (GOutputStream       *base,
+                               int                  priority,
+                               GCancellable        *cancellable,
+                               GAsyncReadyCallback  callback,
+                               gpointer             user_data)
+{
+  g_autoptr (GTask) task = _gpu_stream_chunks_new_task (base, gpu_output_stream_close_async, NULL,
+                                                        0, priority, cancellable, callback,
+                                                        user_data);
+
+  g_task_return_boolean (task, TRUE);
+}
+
 static void
 gpu_output_stream_class_init (GpuOutputStreamClass *class)
 {
@@ -363,6 +510,11 @@ gpu_output_stream_class_init (GpuOutputStreamClass *class)
   stream_class->write_fn = gpu_output_stream_write;
   stream_class->flush = gpu_output_stream_flush;
   stream_class->splice = gpu_output_stream_splice;
+  stream_class->write_async = gpu_output_stream_write_async;
+  stream_class->writev_async = gpu_output_stream_writev_async;
+  stream_class->writev_finish = gpu_output_stream_writev_finish;
+  stream_class->flush_async = gpu_output_stream_flush_async;
+  stream_class->close_async = gpu_output_stream_close_async;
   stream_class->splice_async = gpu_output_stream_splice_async;
 }
 

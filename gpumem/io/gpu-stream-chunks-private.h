@@ -22,6 +22,13 @@ typedef struct
   GpuWatch       pending[GPU_STREAM_CHUNKS]; /* the last copy of each place, if it is pending */
 } GpuStreamChunks;
 
+/* The bytes of the program that an asynchronous call reads or writes */
+typedef struct
+{
+  gpointer data;
+  gsize    size;
+} GpuStreamBytes;
+
 /* Checks the arguments of a stream or a splice, except @timeline == NULL. */
 gboolean _gpu_stream_chunks_check_range (GpuMemory   *memory,
                                          GpuTimeline *timeline,
@@ -73,6 +80,26 @@ gboolean _gpu_stream_chunks_seek     (GpuStreamChunks  *chunks,
                                       GSeekType         type,
                                       gsize            *position,
                                       GError          **error);
+/* Creates a task for an asynchronous function of a stream of GIO. */
+GTask   *_gpu_stream_chunks_new_task (gpointer             stream,
+                                      gpointer             tag,
+                                      gconstpointer        data,
+                                      gsize                size,
+                                      int                  priority,
+                                      GCancellable        *cancellable,
+                                      GAsyncReadyCallback  callback,
+                                      gpointer             user_data);
+/* Calls @func at once if it neither waits nor submits a copy, otherwise in a thread of the library:
+ * also a submission may wait for the device. Both may last longer than the few threads of GIO can
+ * be occupied without a delay of all other asynchronous calls of the process. The task data of
+ * @task are its GpuStreamBytes. */
+void     _gpu_stream_chunks_run_task (GTask               *task,
+                                      gboolean             at_once,
+                                      GTaskThreadFunc      func);
+/* Returns @task with @n, or with @error if @n is negative. Takes ownership of @error. */
+void     _gpu_stream_chunks_return_count (GTask           *task,
+                                      gssize               n,
+                                      GError              *error);
 /* Sets the functions that do not depend on the class. */
 void     _gpu_stream_chunks_init_seekable (GSeekableIface *iface);
 

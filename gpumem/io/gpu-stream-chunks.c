@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/backend/gpu-native-context-private.h"
+#include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/command/gpu-staging-private.h"
@@ -191,6 +192,52 @@ _gpu_stream_chunks_seek (GpuStreamChunks  *chunks,
   *position = base + (gsize) offset;
 
   return TRUE;
+}
+
+/* A cancellation after the end loses no bytes: the task returns its result. */
+GTask *
+_gpu_stream_chunks_new_task (gpointer             stream,
+                             gpointer             tag,
+                             gconstpointer        data,
+                             gsize                size,
+                             int                  priority,
+                             GCancellable        *cancellable,
+                             GAsyncReadyCallback  callback,
+                             gpointer             user_data)
+{
+  GTask *task = g_task_new (stream, cancellable, callback, user_data);
+  GpuStreamBytes *bytes = g_new (GpuStreamBytes, 1);
+
+  *bytes = (GpuStreamBytes) { (gpointer) data, size };
+  g_task_set_source_tag (task, tag);
+  g_task_set_priority (task, priority);
+  g_task_set_check_cancellable (task, FALSE);
+  g_task_set_task_data (task, bytes, g_free);
+
+  return task;
+}
+
+void
+_gpu_stream_chunks_run_task (GTask           *task,
+                             gboolean         at_once,
+                             GTaskThreadFunc  func)
+{
+  if (at_once)
+    func (task, g_task_get_source_object (task), g_task_get_task_data (task),
+          g_task_get_cancellable (task));
+  else
+    _gpu_workers_run_task (task, func);
+}
+
+void
+_gpu_stream_chunks_return_count (GTask  *task,
+                                 gssize  n,
+                                 GError *error)
+{
+  if (n < 0)
+    g_task_return_error (task, error);
+  else
+    g_task_return_int (task, n);
 }
 
 static gboolean
