@@ -14,6 +14,7 @@ from unittest import mock
 
 from gi.module import get_introspection_module
 from python_util import DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, raises
+from gi.overrides._gpumem import wait_for
 from gi.overrides._gpumem_native import fast
 
 CAPABILITIES = Gpu.Capabilities
@@ -186,6 +187,39 @@ def test_call_is_slow(fixture):
         release.set()
     equal(data, b"\3" * 100)
     assert future.result(DEADLINE)
+
+
+# --- await ----------------------------------------------------------------------------------------
+
+def test_submission_blocks(fixture):
+    """A submission that blocks delays no wait for an event, and later submissions keep their
+    order."""
+    go, begun, event = threading.Event(), [], fixture.stream.record()
+    buffer = fixture.buffer(1000)
+
+    def begin(number):
+        def run(cancellable, callback):
+            begun.append(number)
+            assert number > 0 or go.wait(2 * DEADLINE)
+            event.wait_async(cancellable, callback)
+        return run
+
+    async def use():
+        tasks = [asyncio.create_task(wait_for(begin(number), event.wait_finish))
+                 for number in range(3)]
+        await asyncio.sleep(0)
+        await event
+        await buffer.fill_async(7)
+        assert not any(task.done() for task in tasks)
+        tasks.append(asyncio.create_task(buffer.read_async()))
+        go.set()
+        results = await asyncio.gather(*tasks)
+        equal((results, begun), ([True] * 3 + [b"\7" * 1000], [0, 1, 2]))
+
+    try:
+        asyncio.run(asyncio.wait_for(use(), DEADLINE))
+    finally:
+        go.set()
 
 
 # --- native handles -------------------------------------------------------------------------------

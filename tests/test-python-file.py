@@ -17,7 +17,7 @@ import threading
 import time
 
 from python_util import DEADLINE, NoGate, equal, main, need_numpy, np, raises
-from gi.overrides._gpumem import _run_later
+from gi.overrides._gpumem import submit_later
 from gi.repository import Gio, GLib, GObject, Gpu
 
 SIZE = 300_007
@@ -523,7 +523,7 @@ def test_blocked_submission(fixture):
     buffer, go, waits = fixture.buffer(b"1234567890"), threading.Event(), []
 
     async def run(path):
-        _run_later(lambda *data: waits.append(go.wait(DEADLINE)))
+        submit_later(lambda *data: waits.append(go.wait(DEADLINE)))
         copies = [asyncio.ensure_future(copy)
                   for copy in (buffer.write_file_async(path / "new"),
                                buffer.read_file_async(path / "data", size=3))]

@@ -8,7 +8,7 @@ import threading
 import time
 
 from python_util import DEADLINE, equal, main, need_numpy, np, raises
-from gi.overrides._gpumem import _run_later
+from gi.overrides._gpumem import run_later
 from gi.repository import GLib, Gpu
 
 SIZE = 65536
@@ -141,9 +141,9 @@ def test_released_objects(fixture):
             stream.synchronize()
             1 / (number % 2)
         append(data)
-    _run_later(lambda *ignored: waits.append((started.set(), go.wait(DEADLINE))))
+    run_later(lambda *ignored: waits.append((started.set(), go.wait(DEADLINE))))
     assert started.wait(DEADLINE)
-    _run_later(lambda *ignored: waits.append(try_append(data)))
+    run_later(lambda *ignored: waits.append(try_append(data)))
     with Gpu.pinned(fixture.context, data):
         pass
     go.set()

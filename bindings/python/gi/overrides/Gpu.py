@@ -42,9 +42,9 @@ from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
                       export_in_place, hold, is_int, loaded_numpy, new_bytes, poll, refuse_array,
-                      refuse_svm, run_behind, run_copy, run_interruptible, submit_and_await,
-                      submit_and_wait, takes_signals, to_glib_bytes, to_pattern, to_sized_dtype,
-                      wait, wait_for, wait_timeout)
+                      refuse_svm, run_behind, run_behind_submissions, run_copy, run_interruptible,
+                      run_later, submit_and_await, submit_and_wait, takes_signals, to_glib_bytes,
+                      to_pattern, to_sized_dtype, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
                                  DeferredFreeAllocatorMethods, ExternalAllocatorMethods,
                                  LoggingAllocatorMethods, StatisticsAllocatorMethods,
@@ -1329,7 +1329,9 @@ class Event(Gpu.Event):
         return call(self, function, args)
 
     def __await__(self):
-        return wait_for(self.wait_async, self.wait_finish, caller=find_caller()).__await__()
+        # Not behind submissions that block: the point of an event is fixed
+        return wait_for(self.wait_async, self.wait_finish, caller=find_caller(),
+                        run=run_later).__await__()
 
 
 Event = override(Event)
@@ -1638,8 +1640,8 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         return wait(self.record(), cancellable)
 
     def __await__(self):
-        return wait_for(self.synchronize_async, self.synchronize_finish,
-                        caller=find_caller()).__await__()
+        return wait_for(self.synchronize_async, self.synchronize_finish, caller=find_caller(),
+                        run=run_behind_submissions).__await__()
 
     def __enter__(self):
         return self

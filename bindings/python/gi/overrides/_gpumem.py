@@ -524,11 +524,21 @@ class LoopThread:
 
 # The helper thread, so that asyncio programs need no GLib main loop
 _await_thread = LoopThread("gpumem-await")
-_get_await_context, _run_later = _await_thread.get_context, _await_thread.run_later
+_get_await_context, run_later = _await_thread.get_context, _await_thread.run_later
+
+# A submission may block while a stream has too much pending work. Waits for events and the release
+# of data need the other thread.
+submit_later = LoopThread("gpumem-submit").run_later
+
+
+def run_behind_submissions(function):
+    """Lets the thread that waits call function (user_data), after the submissions that the other
+    thread has been given."""
+    submit_later(lambda *data: run_later(function))
 
 
 class _Operation:
-    """A call of an asynchronous C function that a coroutine awaits. The helper thread runs start(),
+    """A call of an asynchronous C function that a coroutine awaits. A helper thread runs start(),
     done() and report(). The loop runs the other methods, which keep no exception in a cycle: its
     traceback refers to memory and files of the program."""
 
@@ -595,19 +605,21 @@ async def _wait_until_end(future):
     future.exception()
 
 
-async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False):
+async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False,
+                   run=submit_later):
     """Calls begin (cancellable, callback) and awaits finish (result). With a function progress,
     calls begin (cancellable, callback, report), and progress (current, total) in the loop. An
     exception of progress() cancels the operation, and reaches the caller. Errors of failed work
     name the function caller, by default the coroutine that the program awaits. With awaits_end,
     which needs an operation that its cancellable ends soon, the operation has ended when the await
-    ends, also if the await is cancelled or progress() fails."""
+    ends, also if the await is cancelled or progress() fails. run() gives begin() to a thread, by
+    default the one that submits all operations in their order."""
     import asyncio
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function (current, total), not {progress!r}")
     operation = _Operation(asyncio.get_running_loop(), begin, finish, progress,
                            caller or find_caller(), awaits_end)
-    _run_later(operation.start)
+    run(operation.start)
     try:
         if awaits_end:
             await asyncio.wait([operation.future])      # which a cancellation does not cancel
