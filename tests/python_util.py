@@ -13,7 +13,7 @@ import traceback
 import gi
 
 gi.require_version("Gpu", "1.0")
-from gi.repository import Gio, GLib, Gpu  # noqa: E402
+from gi.repository import Gio, GLib, GObject, Gpu  # noqa: E402
 
 try:
     import numpy as np
@@ -124,6 +124,20 @@ class Fixture:
         stream.wait_event(gate)
         gate.holds = True
         return gate
+
+
+class BufferAllocator(GObject.Object, Gpu.Allocator):
+    """An allocator in Python that creates a buffer for each request."""
+
+    def __init__(self, context):
+        super().__init__()
+        self.context = context
+
+    def do_get_context(self):
+        return self.context
+
+    def do_alloc(self, size, stream):
+        return Gpu.Buffer(self.context, size)
 
 
 class NoGate:

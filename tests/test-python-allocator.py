@@ -14,24 +14,20 @@ import traceback
 import weakref
 from fractions import Fraction
 
-from python_util import equal, main, need_numpy, np, raises, spin
+from python_util import BufferAllocator, equal, main, need_numpy, np, raises, spin
 from gi.module import get_introspection_module
 from gi.repository import Gio, GLib, GObject, Gpu
 
 
-class Shelf(GObject.Object, Gpu.Allocator):
+class Shelf(BufferAllocator):
     """An allocator in Python that caches freed memory and allocates it again."""
 
     def __init__(self, context):
-        super().__init__()
-        self.context = context
+        super().__init__(context)
         self.kept = []
         self.lock = threading.Lock()
         self.failure = None
         self.n_allocs = 0
-
-    def do_get_context(self):
-        return self.context
 
     def do_alloc(self, size, stream):
         self.n_allocs += 1
@@ -42,23 +38,19 @@ class Shelf(GObject.Object, Gpu.Allocator):
                 if memory.size == size:
                     self.kept.remove(memory)
                     return memory
-        return Gpu.Buffer(self.context, size)
+        return super().do_alloc(size, stream)
 
     def do_free(self, memory):
         with self.lock:
             self.kept.append(memory)
 
 
-class Wrong(GObject.Object, Gpu.Allocator):
+class Wrong(BufferAllocator):
     """An allocator that returns the same memory for each request."""
 
     def __init__(self, context, memory):
-        super().__init__()
-        self.context = context
+        super().__init__(context)
         self.memory = memory
-
-    def do_get_context(self):
-        return self.context
 
     def do_alloc(self, size, stream):
         return self.memory
@@ -194,19 +186,7 @@ def test_program(fixture):
     assert Nothing().get_context() is None
 
 
-class Plain(GObject.Object, Gpu.Allocator):
-    def __init__(self, context):
-        super().__init__()
-        self.context = context
-
-    def do_get_context(self):
-        return self.context
-
-    def do_alloc(self, size, stream):
-        return Gpu.Buffer(self.context, size)
-
-
-class Keeping(Plain):
+class Keeping(BufferAllocator):
     def __init__(self, context):
         super().__init__(context)
         self.kept, self.trimmed = [], []
@@ -221,7 +201,7 @@ class Keeping(Plain):
         return True, 1, 2
 
 
-class Padded(Plain):
+class Padded(BufferAllocator):
     def do_alloc(self, size, stream):
         return Gpu.Buffer(self.context, size + 1000)
 
@@ -285,7 +265,7 @@ class PaddedFunction(Gpu.FunctionAllocator):
 def test_subclasses(fixture):
     """The methods of a subclass do not change its base class nor other subclasses."""
     context = fixture.context
-    sizes = {Plain: 64, Keeping: 64, Padded: 1064, Doubled: 1128, Inheriting: 1128}
+    sizes = {BufferAllocator: 64, Keeping: 64, Padded: 1064, Doubled: 1128, Inheriting: 1128}
     for kind, size in sizes.items():
         allocator = kind(context)
         memory = allocator(64)
@@ -301,7 +281,7 @@ def test_subclasses(fixture):
     equal(Gpu.Array(context, 64, "uint8", allocator=fixture.buffer).memory.size, 64)
 
 
-class Recycling(Plain):
+class Recycling(BufferAllocator):
     """Allocates freed memory again, so that freeing memory twice would allocate it twice."""
 
     def __init__(self, context):
@@ -359,7 +339,7 @@ def test_adaptor_chains_up(fixture):
         assert kind().get_context() is None
 
 
-class Failing(Plain):
+class Failing(BufferAllocator):
     def do_alloc(self, size, stream):
         raise self.failure
 

@@ -17,8 +17,8 @@ import weakref
 
 from gi.module import get_introspection_module
 
-from python_util import (C_NAME, DEADLINE, Gpu, equal, main, need, need_numpy, np, run_without_fast,
-                         spin)
+from python_util import (C_NAME, DEADLINE, BufferAllocator, Gpu, equal, main, need, need_numpy, np,
+                         run_without_fast, spin)
 from gi.repository import Gio, GLib, GObject
 
 TOO_LARGE = 1 << 60
@@ -700,15 +700,12 @@ def test_signal(fixture):
     check_class(error, Gpu.Error)
 
 
-class Refusing(GObject.Object, Gpu.Allocator):
+class Refusing(BufferAllocator):
     """An allocator that raises an exception of this type."""
 
     def __init__(self, context, kind):
-        super().__init__()
-        self.context, self.kind = context, kind
-
-    def do_get_context(self):
-        return self.context
+        super().__init__(context)
+        self.kind = kind
 
     def do_alloc(self, size, stream):
         raise self.kind("the arena is full")

@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 
-from python_util import Skip, equal, main, need, need_numpy, np, raises, spin
+from python_util import BufferAllocator, Skip, equal, main, need, need_numpy, np, raises, spin
 from gi.repository import GObject, Gpu
 
 KINDS = (Gpu.MemoryPoolKind.EXPANDABLE, Gpu.MemoryPoolKind.SEGMENTS, Gpu.MemoryPoolKind.BINS)
@@ -614,26 +614,13 @@ def test_python_allocator(fixture):
     equal((statistics.current_bytes, pool.managed_bytes), (0, 0))
 
 
-class Plain(GObject.Object, Gpu.Allocator):
-    """An allocator in Python, whose functions run on the thread that makes the pool grow."""
-
-    def __init__(self, context):
-        super().__init__()
-        self.context = context
-
-    def do_get_context(self):
-        return self.context
-
-    def do_alloc(self, size, stream):
-        return Gpu.Buffer(self.context, size)
-
-
 def test_growth_and_collection(fixture):
-    """Frees blocks while another thread is in the Python allocator and waits for the interpreter
-    lock."""
+    """Frees blocks while another thread makes the pool grow, is in the Python allocator and waits
+    for the interpreter lock."""
     if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
         raise Skip(f"{fixture.device.id} has no device addresses")
-    pool = Gpu.MemoryPool.new_for_allocator(Plain(fixture.context), Gpu.MemoryPoolKind.SEGMENTS)
+    pool = Gpu.MemoryPool.new_for_allocator(BufferAllocator(fixture.context),
+                                            Gpu.MemoryPoolKind.SEGMENTS)
     pool.stop_holding()
 
     def take_and_free():
