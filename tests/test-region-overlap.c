@@ -363,7 +363,8 @@ copy_itself_array (GpuStream *stream,
   const Elements first = { 20, { 40, 11, 5, 2 } };
   const Elements next = { 60, { 40, 11, 5, 2 } };
   const Elements reversed = { 100, { -40, 11, 5, 2 } };
-  const Elements meets_second = { 101, { -40, 11, 5, 2 } };
+  const Elements between = { 101, { -40, 11, 5, 2 } };
+  const Elements meets_second = { 102, { -40, 11, 5, 2 } };
   const Elements other_order = { 20, { 40, 5, 11, 2 } };
   const Elements apart[] = { { 200, { 40, 11, 5, 2 } }, { 310, { -40, 5, 11, 2 } } };
 
@@ -394,6 +395,8 @@ copy_memory (GpuStream *stream,
 
   for (gsize i = 0; i < size; i++)
     data[i] = (guint8) (i * 31 + i / 251);
+      check_array (stream, memory, data, write, &first, &between, FALSE);
+      check_array (stream, memory, data, write, &between, &first, FALSE);
 
   expected = g_memdup2 (data, size);
   copy_itself (stream, memory, data, 0, size);

@@ -6,6 +6,7 @@
 
 #include "gpumem/array/gpu-array-io-private.h"
 #include "gpumem/array/gpu-array-kernel-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
 #include "gpumem/device/gpu-context-private.h"
@@ -165,6 +166,75 @@ has_same_steps (const GpuArrayPlan *plan)
          && memcmp (plan->to_steps, plan->from_steps, plan->n_loops * sizeof *plan->to_steps) == 0;
 }
 
+/* The bytes that both the first and the last region of a transfer may include */
+typedef struct
+{
+  const guint8 *to;                 /* address of offset 0 of the destination */
+  const guint8 *from;               /* address of offset 0 of the source */
+  const guint8 *begin;
+  const guint8 *end;
+  guint8       *written;            /* for each byte from `begin` to `end`, 1 if the transfer writes
+                                     * the byte, otherwise 0 */
+} SharedRange;
+
+/* Sets @row and @size to the part of a row that is in the range. Returns FALSE if there is none. */
+static gboolean
+clip_row (const SharedRange   *range,
+          const guint8        *begin,
+          gsize                width,
+          guint8             **row,
+          gsize               *size)
+{
+  const guint8 *end = MIN (begin + width, range->end);
+
+  begin = MAX (begin, range->begin);
+  *row = range->written + (begin - range->begin);
+  *size = begin < end ? (gsize) (end - begin) : 0;
+
+  return *size > 0;
+}
+
+static gboolean
+mark_written (const GpuArrayPlan  *plan,
+              gsize                to,
+              gsize                from G_GNUC_UNUSED,
+              gpointer             data,
+              GError             **error G_GNUC_UNUSED)
+{
+  const SharedRange *range = data;
+  guint8 *row;
+  gsize size;
+
+  for (gsize z = 0; z < plan->extent.depth; z++)
+    for (gsize y = 0; y < plan->extent.height; y++)
+      if (clip_row (range, range->to + to + z * plan->to.slice_pitch + y * plan->to.row_pitch,
+                    plan->extent.width, &row, &size))
+        memset (row, 1, size);
+
+  return TRUE;
+}
+
+static gboolean
+is_not_written (const GpuArrayPlan  *plan,
+                gsize                to G_GNUC_UNUSED,
+                gsize                from,
+                gpointer             data,
+                GError             **error G_GNUC_UNUSED)
+{
+  const SharedRange *range = data;
+  guint8 *row;
+  gsize size;
+
+  for (gsize z = 0; z < plan->extent.depth; z++)
+    for (gsize y = 0; y < plan->extent.height; y++)
+      if (clip_row (range, range->from + from + z * plan->from.slice_pitch
+                           + y * plan->from.row_pitch, plan->extent.width, &row, &size)
+          && memchr (row, 1, size) != NULL)
+        return FALSE;
+
+  return TRUE;
+}
+
 /* Checks a transfer between memory and host bytes that may be the same bytes. The checks of single
  * regions do not suffice, because a region may write the source of a later region. A transfer of
  * all bytes to themselves is valid. */
@@ -177,18 +247,31 @@ check_host_overlap (const GpuArrayPlan  *plan,
   GpuMemory *memory = write ? transfer->memory : transfer->source;
   const guint8 *place = _gpu_memory_get_place (memory);
   const guint8 *to, *to_end, *from, *from_end;
+  g_autofree guint8 *written = NULL;
+  SharedRange range = { write ? place : transfer->data, write ? transfer->data : place };
 
   if (place == NULL || transfer->data == NULL)
     return TRUE;
 
-  get_range (plan, &plan->to, plan->to_steps, write ? place : transfer->data, &to, &to_end);
-  get_range (plan, &plan->from, plan->from_steps, write ? transfer->data : place, &from, &from_end);
+  get_range (plan, &plan->to, plan->to_steps, range.to, &to, &to_end);
+  get_range (plan, &plan->from, plan->from_steps, range.from, &from, &from_end);
 
   if (to >= from_end || from >= to_end || (to == from && has_same_steps (plan)))
     return TRUE;
 
-  return _gpu_fail_host_overlap (place, (gsize) ((write ? to : from) - place), write ? from : to,
-                                 transfer->function, error);
+  range.begin = MAX (to, from);
+  range.end = MIN (to_end, from_end);
+  range.written = written = _gpu_try_alloc0 (transfer->function, (gsize) (range.end - range.begin),
+                                             1, error);
+
+  if (written == NULL)
+    return FALSE;
+
+  _gpu_array_plan_run (plan, mark_written, &range, NULL);
+
+  return _gpu_array_plan_run (plan, is_not_written, &range, NULL)
+         || _gpu_fail_host_overlap (place, (gsize) ((write ? to : from) - place), write ? from : to,
+                                    transfer->function, error);
 }
 
 /* Before the first of several regions, checks all of them, so that a refused operation changes
@@ -570,13 +653,13 @@ gpu_stream_fill_array (GpuStream  *stream,
  * them first. May block under the same conditions as gpu_stream_write(). The library holds
  * references to @bytes and to the memory of @array until the copy completes.
  *
- * If @array uses host memory in place, @bytes may be this memory. If the function copies several
- * regions, each element must then be written to itself, or the bytes from the first element to the
- * last must not overlap those of @array.
+ * If @array uses host memory in place, @bytes may be this memory. Each element must then be written
+ * to itself, or no element in @bytes may share a byte with an element of @array.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element is outside of @bytes, if
- *   GpuArray:shares-bytes of @array is %TRUE or if @bytes overlap the memory of @array otherwise
- *   than described above, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of gpu_stream_write_region()
+ *   GpuArray:shares-bytes of @array is %TRUE or if elements in @bytes share bytes with @array
+ *   otherwise than described above, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
+ *   gpu_stream_write_region()
  *
  * Since: 0.1
  */
@@ -624,13 +707,12 @@ gpu_stream_write_array (GpuStream     *stream,
  * complete. The library holds references to @bytes and to the memory of @array until the copy
  * completes. After that, @bytes contains the elements.
  *
- * If @array uses host memory in place, @bytes may be this memory. If the function copies several
- * regions, each element must then be read to itself, or the bytes from the first element to the
- * last must not overlap those of @array.
+ * If @array uses host memory in place, @bytes may be this memory. Each element must then be read to
+ * itself, or no element in @bytes may share a byte with an element of @array.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements are outside of @bytes or
- *   overlap in @bytes, or if @bytes overlap the memory of @array otherwise than described above; or
- *   with an error of gpu_stream_read_region_into()
+ *   overlap in @bytes, or if elements in @bytes share bytes with @array otherwise than described
+ *   above; with %GPU_ERROR_OUT_OF_HOST_MEMORY; or with an error of gpu_stream_read_region_into()
  *
  * Since: 0.1
  */
