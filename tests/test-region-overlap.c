@@ -426,6 +426,60 @@ copy_released (GpuStream *stream,
   g_assert_false (gpu_stream_read (stream, memory, 0, data + 1, 100, &error));
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_read");
 }
+/* Copies between @size bytes of @memory from @offset and other bytes of the same host memory.
+ * @first: the first bytes of the whole host memory */
+static void
+copy_first_bytes (GpuStream *stream,
+                  GpuMemory *memory,
+                  guint8    *first,
+                  gsize      offset,
+                  gsize      size)
+{
+  const GpuExtent row = { size, 1, 1 };
+  const GpuLayout layout = { offset, 0, 0, 0, 0 };
+  const GpuLayout start = { 0, 0, 0, 0, 0 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (first, size);
+
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autoptr (GBytes) content = NULL;
+      g_autoptr (GBytes) value = test_random_bytes (size);
+
+      test_assert_ok (gpu_stream_write (stream, memory, offset, value, &error), error);
+      test_synchronize (stream);
+
+      if (i == 0)
+        test_assert_ok (gpu_stream_read (stream, memory, offset, first, size, &error), error);
+      else if (i == 1)
+        test_assert_ok (gpu_stream_read_region_into (stream, memory, &layout, bytes, &start, &row,
+                                                     &error), error);
+      else if (i == 2)
+        test_assert_ok (gpu_buffer_read (GPU_BUFFER (memory), stream, offset, first, size, NULL,
+                                         &error), error);
+      else
+        test_assert_ok (gpu_stream_read_into (stream, memory, offset, bytes, &error), error);
+
+      test_synchronize (stream);
+      test_assert_mem (first, g_bytes_get_data (value, NULL), size);
+      memset (first, 7 + (int) i, size);
+
+      if (i == 0)
+        test_assert_ok (gpu_stream_write (stream, memory, offset, bytes, &error), error);
+      else if (i == 1)
+        test_assert_ok (gpu_stream_write_region (stream, memory, &layout, bytes, &start, &row,
+                                                 &error), error);
+      else
+        test_assert_ok (gpu_buffer_write_bytes (GPU_BUFFER (memory), stream, offset, bytes, NULL,
+                                                &error), error);
+
+      content = gpu_stream_read_bytes (stream, memory, offset, size, &error);
+      g_assert_no_error (error);
+      test_synchronize (stream);
+      test_assert_mem (g_bytes_get_data (content, NULL), first, size);
+    }
+}
+
 
 static void
 host_buffer (TestFixture *fixture)
@@ -461,14 +515,34 @@ host_memory (TestFixture *fixture)
   g_autoptr (GBytes) bytes = g_bytes_new_static (data, sizeof data);
   g_autoptr (GpuHostMemory) locked = gpu_host_memory_new (fixture->context,
                                                           GPU_HOST_MEMORY_FLAGS_NONE, 4096, &error);
+  copy_first_bytes (fixture->stream, GPU_MEMORY (buffer), data, ORIGIN, 200);
   g_autoptr (GpuHostMemory) registered = NULL;
 
   g_assert_no_error (error);
   copy_memory (fixture->stream, GPU_MEMORY (locked), gpu_host_memory_get_data (locked));
+  copy_first_bytes (fixture->stream, GPU_MEMORY (slice), data, 10, 200);
+  copy_first_bytes (fixture->stream, GPU_MEMORY (slice), data + ORIGIN, 300, 200);
   registered = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
                                                &error);
   g_assert_no_error (error);
   copy_memory (fixture->stream, GPU_MEMORY (registered), data);
+/* Copies between a mapping of the first bytes and other bytes of the same memory. */
+static void
+mapped_buffer (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, ORIGIN + 1000);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, ORIGIN, 1000, &error);
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  g_assert_no_error (error);
+  mapping = gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_NONE, 0, 200, NULL, &error);
+  g_assert_no_error (error);
+  copy_first_bytes (fixture->stream, GPU_MEMORY (buffer), gpu_mapping_get_data (mapping), 300, 200);
+  copy_first_bytes (fixture->stream, GPU_MEMORY (slice), gpu_mapping_get_data (mapping), 0, 200);
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+}
+
   gpu_memory_release (GPU_MEMORY (registered));
   test_synchronize (fixture->stream);
 }
@@ -498,3 +572,4 @@ main (int    argc,
 
   return test_run ();
 }
+  test_add ("mapped-buffer", mapped_buffer);

@@ -218,16 +218,16 @@ enqueue_write (GpuNativeStream  *stream,
                GError          **error)
 {
   gboolean held = _gpu_opencl_hold_slices (stream);
-  cl_int code = clEnqueueWriteBuffer (_gpu_opencl_stream_handle (stream),
-                                      _gpu_opencl_buffer_handle (destination), CL_FALSE, offset,
-                                      size, data, 0, NULL, event);
+  const char *function;
+  cl_int code = _gpu_opencl_enqueue_write (stream, _gpu_opencl_buffer_handle (destination), offset,
+                                           data, size, event, &function);
 
   _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS))
     return TRUE;
 
-  _gpu_opencl_set_error (error, "clEnqueueWriteBuffer", code, "%" G_GSIZE_FORMAT
+  _gpu_opencl_set_error (error, function, code, "%" G_GSIZE_FORMAT
                          " bytes to offset %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes", size,
                          offset, destination->size);
   return FALSE;
@@ -271,16 +271,16 @@ enqueue_read (GpuNativeStream  *stream,
               GError          **error)
 {
   gboolean held = _gpu_opencl_hold_slices (stream);
-  cl_int code = clEnqueueReadBuffer (_gpu_opencl_stream_handle (stream),
-                                     _gpu_opencl_buffer_handle (source), CL_FALSE, offset, size,
-                                     data, 0, NULL, event);
+  const char *function;
+  cl_int code = _gpu_opencl_enqueue_read (stream, _gpu_opencl_buffer_handle (source), offset, data,
+                                          size, event, &function);
 
   _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS))
     return TRUE;
 
-  _gpu_opencl_set_error (error, "clEnqueueReadBuffer", code, "%" G_GSIZE_FORMAT
+  _gpu_opencl_set_error (error, function, code, "%" G_GSIZE_FORMAT
                          " bytes from offset %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes",
                          size, offset, source->size);
   return FALSE;

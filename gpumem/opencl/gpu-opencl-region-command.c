@@ -60,15 +60,15 @@ enqueue_row (GpuOpenclRegion *region,
     }
   else if (destination == NULL)
     {
-      region->function = "clEnqueueReadBuffer";
-      region->code = clEnqueueReadBuffer (queue, source, CL_FALSE, from, size,
-                                          (guint8 *) region->destination.data + to, 0, NULL, event);
+      region->code = _gpu_opencl_enqueue_read (&region->stream->base, source, from,
+                                               (guint8 *) region->destination.data + to, size,
+                                               event, &region->function);
     }
   else if (source == NULL)
     {
-      region->function = "clEnqueueWriteBuffer";
-      region->code = clEnqueueWriteBuffer (queue, destination, CL_FALSE, to, size,
-                                           (guint8 *) region->source.data + from, 0, NULL, event);
+      region->code = _gpu_opencl_enqueue_write (&region->stream->base, destination, to,
+                                                (guint8 *) region->source.data + from, size, event,
+                                                &region->function);
     }
   else
     {

@@ -431,6 +431,25 @@ GpuSvmAllocOp _gpu_opencl_svm_alloc;
 void            _gpu_opencl_svm_free         (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
 
+/* gpu-opencl-host-copy.c */
+/* Enqueues a copy from host memory to a range of @mem. Returns the code of the driver, and sets
+ * @function to the function that returned it. */
+cl_int          _gpu_opencl_enqueue_write    (GpuNativeStream     *stream,
+                                              cl_mem               mem,
+                                              gsize                offset,
+                                              gconstpointer        data,
+                                              gsize                size,
+                                              cl_event            *event,
+                                              const char         **function);
+/* Like _gpu_opencl_enqueue_write(), from a range of @mem to host memory. */
+cl_int          _gpu_opencl_enqueue_read     (GpuNativeStream     *stream,
+                                              cl_mem               mem,
+                                              gsize                offset,
+                                              gpointer             data,
+                                              gsize                size,
+                                              cl_event            *event,
+                                              const char         **function);
+
 /* gpu-opencl-allocation.c */
 /* Takes ownership of @mem, which may be NULL. */
 GpuNativeBuffer *_gpu_opencl_buffer_new      (cl_mem               mem,
