@@ -2,8 +2,8 @@
 /* Copies within one memory, and copies between memory and host bytes that are the same memory.
  *
  * Random copies of regions within one memory: the library must reject a copy if and only if the
- * regions share a byte. The test compares the regions byte by byte. An accepted copy changes no
- * byte outside of its destination. --seed repeats a run. */
+ * regions share a byte, and are not the same bytes. The test compares the regions byte by byte. An
+ * accepted copy changes no byte outside of its destination. --seed repeats a run. */
 #include "config.h"
 
 #include "test-svm-util.h"
@@ -85,6 +85,16 @@ share_bytes (const Side      *to,
   return shared;
 }
 
+static gboolean
+is_same (const Side      *to,
+         const Side      *from,
+         const GpuExtent *extent)
+{
+  return to->offset == from->offset
+         && (extent->height == 1 || to->layout.row_pitch == from->layout.row_pitch)
+         && (extent->depth == 1 || to->layout.slice_pitch == from->layout.slice_pitch);
+}
+
 static void
 check_content (GpuBuffer       *buffer,
                GBytes          *before,
@@ -134,7 +144,7 @@ copy_within (GpuStream       *stream,
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) before = test_random_bytes (SIZE);
   GpuLayout from_layout = from->layout;
-  gboolean overlap = share_bytes (to, from, extent);
+  gboolean overlap = share_bytes (to, from, extent) && !is_same (to, from, extent);
 
   from_layout.x += shift;
   test_assert_ok (gpu_buffer_write_bytes (to_buffer, stream, 0, before, NULL, &error), error);
@@ -206,6 +216,14 @@ overlap_slice (TestFixture *fixture)
 }
 
 /* --- host bytes that are the memory itself ---------------------------------------------------- */
+
+static void
+fill_pattern (guint8 *data,
+              gsize   size)
+{
+  for (gsize i = 0; i < size; i++)
+    data[i] = (guint8) (i * 31 + i / 251);
+}
 
 static void
 assert_overlap (gboolean  success,
@@ -377,6 +395,8 @@ copy_itself_array (GpuStream *stream,
       check_array (stream, memory, data, write, &next, &first, TRUE);
       check_array (stream, memory, data, write, &first, &next, TRUE);
       check_array (stream, memory, data, write, &first, &reversed, TRUE);
+      check_array (stream, memory, data, write, &first, &between, FALSE);
+      check_array (stream, memory, data, write, &between, &first, FALSE);
       check_array (stream, memory, data, write, &first, &meets_second, TRUE);
       check_array (stream, memory, data, write, &first, &other_order, TRUE);
       check_array (stream, memory, data, write, &apart[i], &first, FALSE);
@@ -393,11 +413,7 @@ copy_memory (GpuStream *stream,
   g_autoptr (GBytes) content = NULL;
   g_autofree guint8 *expected = NULL;
 
-  for (gsize i = 0; i < size; i++)
-    data[i] = (guint8) (i * 31 + i / 251);
-      check_array (stream, memory, data, write, &first, &between, FALSE);
-      check_array (stream, memory, data, write, &between, &first, FALSE);
-
+  fill_pattern (data, size);
   expected = g_memdup2 (data, size);
   copy_itself (stream, memory, data, 0, size);
   copy_itself (stream, memory, data + 100, 100, 50);
@@ -410,22 +426,6 @@ copy_memory (GpuStream *stream,
   copy_itself_array (stream, memory, data);
 }
 
-/* The host may have allocated the address of released memory again: data there do not overlap. */
-static void
-copy_released (GpuStream *stream,
-               GpuMemory *memory,
-               guint8    *data)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = g_bytes_new_static (data + 1, 100);
-
-  gpu_memory_release (memory);
-  test_synchronize (stream);
-  g_assert_false (gpu_stream_write (stream, memory, 0, bytes, &error));
-  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_write");
-  g_assert_false (gpu_stream_read (stream, memory, 0, data + 1, 100, &error));
-  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_read");
-}
 /* Copies between @size bytes of @memory from @offset and other bytes of the same host memory.
  * @first: the first bytes of the whole host memory */
 static void
@@ -480,6 +480,22 @@ copy_first_bytes (GpuStream *stream,
     }
 }
 
+/* The host may have allocated the address of released memory again: data there do not overlap. */
+static void
+copy_released (GpuStream *stream,
+               GpuMemory *memory,
+               guint8    *data)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data + 1, 100);
+
+  gpu_memory_release (memory);
+  test_synchronize (stream);
+  g_assert_false (gpu_stream_write (stream, memory, 0, bytes, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_write");
+  g_assert_false (gpu_stream_read (stream, memory, 0, data + 1, 100, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_read");
+}
 
 static void
 host_buffer (TestFixture *fixture)
@@ -499,33 +515,17 @@ host_buffer (TestFixture *fixture)
   buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
   g_assert_no_error (error);
   copy_memory (fixture->stream, GPU_MEMORY (buffer), data);
+  copy_first_bytes (fixture->stream, GPU_MEMORY (buffer), data, ORIGIN, 200);
   slice = gpu_buffer_slice (buffer, ORIGIN, 1000, &error);
   g_assert_no_error (error);
   copy_itself (fixture->stream, GPU_MEMORY (slice), data + ORIGIN + 5, 5, 100);
   copy_itself_array (fixture->stream, GPU_MEMORY (slice), data + ORIGIN);
+  copy_first_bytes (fixture->stream, GPU_MEMORY (slice), data, 10, 200);
+  copy_first_bytes (fixture->stream, GPU_MEMORY (slice), data + ORIGIN, 300, 200);
   gpu_memory_release (GPU_MEMORY (slice));
   copy_released (fixture->stream, GPU_MEMORY (buffer), data);
 }
 
-static void
-host_memory (TestFixture *fixture)
-{
-  g_autoptr (GError) error = NULL;
-  guint8 data[4096] = { 0 };
-  g_autoptr (GBytes) bytes = g_bytes_new_static (data, sizeof data);
-  g_autoptr (GpuHostMemory) locked = gpu_host_memory_new (fixture->context,
-                                                          GPU_HOST_MEMORY_FLAGS_NONE, 4096, &error);
-  copy_first_bytes (fixture->stream, GPU_MEMORY (buffer), data, ORIGIN, 200);
-  g_autoptr (GpuHostMemory) registered = NULL;
-
-  g_assert_no_error (error);
-  copy_memory (fixture->stream, GPU_MEMORY (locked), gpu_host_memory_get_data (locked));
-  copy_first_bytes (fixture->stream, GPU_MEMORY (slice), data, 10, 200);
-  copy_first_bytes (fixture->stream, GPU_MEMORY (slice), data + ORIGIN, 300, 200);
-  registered = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
-                                               &error);
-  g_assert_no_error (error);
-  copy_memory (fixture->stream, GPU_MEMORY (registered), data);
 /* Copies between a mapping of the first bytes and other bytes of the same memory. */
 static void
 mapped_buffer (TestFixture *fixture)
@@ -543,6 +543,22 @@ mapped_buffer (TestFixture *fixture)
   test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
 }
 
+static void
+host_memory (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  guint8 data[4096] = { 0 };
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, sizeof data);
+  g_autoptr (GpuHostMemory) locked = gpu_host_memory_new (fixture->context,
+                                                          GPU_HOST_MEMORY_FLAGS_NONE, 4096, &error);
+  g_autoptr (GpuHostMemory) registered = NULL;
+
+  g_assert_no_error (error);
+  copy_memory (fixture->stream, GPU_MEMORY (locked), gpu_host_memory_get_data (locked));
+  registered = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, bytes,
+                                               &error);
+  g_assert_no_error (error);
+  copy_memory (fixture->stream, GPU_MEMORY (registered), data);
   gpu_memory_release (GPU_MEMORY (registered));
   test_synchronize (fixture->stream);
 }
@@ -559,6 +575,173 @@ host_svm (TestFixture *fixture)
   copy_memory (fixture->stream, GPU_MEMORY (svm), gpu_svm_get_data (svm));
 }
 
+/* --- two memory objects over the same host bytes ---------------------------------------------- */
+
+/* Copies between @a, whose bytes are @data, and @b, whose bytes are those from @data + @shift. Both
+ * have at least 1000 bytes. */
+static void
+copy_twins (GpuStream *stream,
+            GpuMemory *a,
+            GpuMemory *b,
+            guint8    *data,
+            gsize      shift)
+{
+  g_autoptr (GError) error = NULL;
+  guint8 expected[1000];
+
+  fill_pattern (data, 1000);
+  memcpy (expected, data, 1000);
+  test_assert_ok (gpu_stream_copy (stream, b, 0, a, shift, 300, &error), error);
+  test_assert_ok (gpu_stream_copy (stream, a, shift, b, 0, 300, &error), error);
+  assert_overlap (gpu_stream_copy (stream, b, 1, a, shift, 300, &error), &error);
+  assert_overlap (gpu_stream_copy (stream, b, 0, a, shift + 1, 300, &error), &error);
+  assert_overlap (gpu_stream_copy (stream, a, shift, b, 299, 300, &error), &error);
+  test_synchronize (stream);
+  test_assert_mem (data, expected, 1000);
+
+  test_assert_ok (gpu_stream_copy (stream, b, 300, a, shift, 300, &error), error);
+  test_synchronize (stream);
+  memcpy (expected + shift + 300, expected + shift, 300);
+  test_assert_mem (data, expected, 1000);
+}
+
+static void
+copy_twin_regions (GpuStream *stream,
+                   GpuMemory *a,
+                   GpuMemory *b,
+                   guint8    *data,
+                   gsize      shift)
+{
+  const GpuExtent extent = { 4, 3, 2 };
+  const GpuLayout to = { 20, 0, 0, 10, 50 };
+  const GpuLayout same = { 20 + shift, 0, 0, 10, 50 };
+  const GpuLayout between = { 25 + shift, 0, 0, 10, 50 };
+  const GpuLayout shifted = { 21 + shift, 0, 0, 10, 50 };
+  const GpuLayout other_pitch = { 20 + shift, 0, 0, 9, 50 };
+  g_autoptr (GError) error = NULL;
+  guint8 expected[1000];
+
+  fill_pattern (data, 1000);
+  memcpy (expected, data, 1000);
+  test_assert_ok (gpu_stream_copy_region (stream, b, &to, a, &same, &extent, &error), error);
+  assert_overlap (gpu_stream_copy_region (stream, b, &to, a, &shifted, &extent, &error), &error);
+  assert_overlap (gpu_stream_copy_region (stream, b, &to, a, &other_pitch, &extent, &error),
+                  &error);
+  test_synchronize (stream);
+  test_assert_mem (data, expected, 1000);
+
+  test_assert_ok (gpu_stream_copy_region (stream, b, &to, a, &between, &extent, &error), error);
+  test_synchronize (stream);
+
+  for (gsize z = 0; z < 2; z++)
+    for (gsize y = 0; y < 3; y++)
+      memcpy (expected + shift + 20 + z * 50 + y * 10, expected + shift + 25 + z * 50 + y * 10, 4);
+
+  test_assert_mem (data, expected, 1000);
+}
+
+/* Copies of arrays may overlap. */
+static void
+copy_twin_arrays (GpuStream *stream,
+                  GpuMemory *a,
+                  GpuMemory *b,
+                  guint8    *data,
+                  gsize      shift)
+{
+  const gssize shape[] = { 20, 10 };
+  const gssize strides[] = { 12, 1 };
+  g_autoptr (GError) error = NULL;
+  guint8 expected[1000];
+
+  for (gsize offset = 0; offset < 30; offset += 3)
+    {
+      g_autoptr (GpuArray) to = gpu_array_new_for_memory (b, 15, GPU_DTYPE_UINT8, shape, 2, strides,
+                                                          2, &error);
+      g_autoptr (GpuArray) from = gpu_array_new_for_memory (a, shift + offset, GPU_DTYPE_UINT8,
+                                                            shape, 2, strides, 2, &error);
+
+      g_assert_no_error (error);
+      fill_pattern (data, 1000);
+      memcpy (expected, data, 1000);
+
+      for (gsize i = 0; i < 20; i++)
+        memcpy (expected + shift + 15 + i * 12, data + shift + offset + i * 12, 10);
+
+      test_assert_ok (gpu_stream_copy_array (stream, to, from, &error), error);
+      test_synchronize (stream);
+      test_assert_mem (data, expected, 1000);
+    }
+}
+
+static void
+copy_all_twins (GpuStream *stream,
+                GpuMemory *a,
+                GpuMemory *b,
+                guint8    *data,
+                gsize      shift)
+{
+  copy_twins (stream, a, b, data, shift);
+  copy_twin_regions (stream, a, b, data, shift);
+  copy_twin_arrays (stream, a, b, data, shift);
+}
+
+static void
+host_twins (TestFixture *fixture)
+{
+  const gsize size = 8192;
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) part = NULL;
+  g_autoptr (GpuBuffer) a = NULL;
+  g_autoptr (GpuBuffer) b = NULL;
+  g_autoptr (GpuHostMemory) host = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_HOST_POINTER))
+    return;
+
+  data = g_malloc (size);
+  bytes = g_bytes_new_static (data, size);
+  part = g_bytes_new_static (data + 128, 4096);
+  a = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
+  g_assert_no_error (error);
+  b = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, part, &error);
+  g_assert_no_error (error);
+  copy_all_twins (fixture->stream, GPU_MEMORY (a), GPU_MEMORY (b), data, 128);
+  host = gpu_host_memory_new_registered (fixture->context, GPU_HOST_MEMORY_FLAGS_NONE, part,
+                                         &error);
+  g_assert_no_error (error);
+  copy_all_twins (fixture->stream, GPU_MEMORY (a), GPU_MEMORY (host), data, 128);
+  copy_all_twins (fixture->stream, GPU_MEMORY (host), GPU_MEMORY (b), data + 128, 0);
+}
+
+/* Memory of two contexts. In OpenCL and between back ends, commands in two streams copy it. */
+static void
+host_twins_apart (TestFixture *fixture)
+{
+  const gsize size = 8192;
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GpuContext) other = NULL;
+  g_autoptr (GpuBuffer) a = NULL;
+  g_autoptr (GpuBuffer) b = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_HOST_POINTER))
+    return;
+
+  other = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  data = g_malloc (size);
+  bytes = g_bytes_new_static (data, size);
+  a = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
+  g_assert_no_error (error);
+  b = gpu_buffer_new_for_host_bytes (other, GPU_MEMORY_FLAGS_NONE, bytes, &error);
+  g_assert_no_error (error);
+  copy_twins (fixture->stream, GPU_MEMORY (a), GPU_MEMORY (b), data, 0);
+  copy_twin_arrays (fixture->stream, GPU_MEMORY (a), GPU_MEMORY (b), data, 0);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -567,9 +750,11 @@ main (int    argc,
   test_add ("buffer", overlap_buffer);
   test_add ("slice", overlap_slice);
   test_add ("host-buffer", host_buffer);
+  test_add ("mapped-buffer", mapped_buffer);
   test_add ("host-memory", host_memory);
   test_add ("host-svm", host_svm);
+  test_add ("host-twins", host_twins);
+  test_add ("host-twins-apart", host_twins_apart);
 
   return test_run ();
 }
-  test_add ("mapped-buffer", mapped_buffer);

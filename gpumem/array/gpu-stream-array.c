@@ -435,25 +435,40 @@ _gpu_array_read (GpuArray            *array,
 
 /* --- from array to array ---------------------------------------------------- */
 
+/* Gets the positions of offset 0 of the memory of both arrays, to compare them. Returns FALSE if
+ * the arrays use different memory. */
+static gboolean
+get_bases (GpuArray *a,
+           GpuArray *b,
+           gsize    *a_base,
+           gsize    *b_base)
+{
+  *a_base = a->memory->storage->offset;
+  *b_base = b->memory->storage->offset;
+
+  if (a->memory->storage->root == b->memory->storage->root)
+    return TRUE;
+
+  *a_base = (gsize) _gpu_memory_get_place (a->memory);
+  *b_base = (gsize) _gpu_memory_get_place (b->memory);
+
+  return *a_base != 0 && *b_base != 0;
+}
+
 gboolean
 _gpu_array_meets (GpuArray *a,
                   GpuArray *b)
 {
-  gsize a_begin;
-  gsize a_end;
-  gsize b_begin;
-  gsize b_end;
-  GpuStorage *a_storage = a->memory->storage;
-  GpuStorage *b_storage = b->memory->storage;
+  gsize a_base, a_begin, a_end;
+  gsize b_base, b_begin, b_end;
 
-  if (a_storage->root != b_storage->root)
+  if (!get_bases (a, b, &a_base, &b_base))
     return FALSE;
 
   _gpu_array_layout_get_range (&a->layout, &a_begin, &a_end);
   _gpu_array_layout_get_range (&b->layout, &b_begin, &b_end);
 
-  return a_begin + a_storage->offset < b_end + b_storage->offset
-         && b_begin + b_storage->offset < a_end + a_storage->offset;
+  return a_begin + a_base < b_end + b_base && b_begin + b_base < a_end + a_base;
 }
 
 gboolean

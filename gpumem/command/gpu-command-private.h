@@ -31,10 +31,25 @@ gboolean     _gpu_timeline_copy_direct    (GpuTimeline         *timeline,
                                            const GpuRangeCopy  *copy,
                                            GpuPending          *pending,
                                            GError             **error);
+/* Returns FALSE with an error if the ranges overlap but are not the same bytes. Ranges of two
+ * memory objects may also overlap in host memory that both objects use in place. */
+gboolean     _gpu_range_copy_check_overlap (const GpuRangeCopy *copy,
+                                           const char          *function,
+                                           GError             **error);
 /* A GpuOperationFunc for a copy of bytes to themselves. */
 gboolean     _gpu_run_nothing             (gconstpointer        operation,
                                            GpuNativeStream     *stream,
                                            GpuNativeEvent     **event,
+                                           GError             **error);
+/* Sets the error for a copy between two memory objects that use the same host memory in place, if
+ * the ranges overlap and begin at different addresses. The offsets are those of the ranges in the
+ * objects. */
+GPU_COLD gboolean
+             _gpu_fail_place_overlap      (const guint8        *to,
+                                           gsize                to_offset,
+                                           const guint8        *from,
+                                           gsize                from_offset,
+                                           const char          *function,
                                            GError             **error);
 /* Sets the error for a copy between @data and a range at @offset of memory at @place, if the two
  * ranges overlap and begin at different addresses. */

@@ -566,7 +566,8 @@ _gpu_timeline_copy_cross_driver (GpuTimeline         *timeline,
 
   copy.timelines[copy.user] = timeline;
 
-  if (!check (&copy, error) || !_gpu_timeline_check_capture (timeline, function, error))
+  if (!check (&copy, error) || !_gpu_range_copy_check_overlap (ranges, function, error)
+      || !_gpu_timeline_check_capture (timeline, function, error))
     return FALSE;
 
   copy.timelines[1 - copy.user] = _gpu_timeline_get_partner (timeline, other, function, error);

@@ -243,8 +243,34 @@ fail_overlap (gsize        destination_offset,
   return FALSE;
 }
 
-static inline gboolean
+/* Compares the ranges of two memory objects that may use the same host memory in place. If the
+ * host may access one of them only after a command, that command is a copy of bytes to
+ * themselves. */
+GPU_COLD static gboolean
+check_places (const GpuRangeCopy  *copy,
+              gboolean            *does_nothing,
+              const char          *function,
+              GError             **error)
+{
+  const guint8 *to = _gpu_memory_get_place (copy->destination);
+  const guint8 *from = _gpu_memory_get_place (copy->source);
+
+  if (to == NULL || from == NULL)
+    return TRUE;
+
+  to += copy->destination_offset;
+  from += copy->source_offset;
+  *does_nothing = to == from && copy->destination->has_host_data && copy->source->has_host_data;
+
+  return to == from || to >= from + copy->size || from >= to + copy->size
+         || _gpu_fail_place_overlap (to, copy->destination_offset, from, copy->source_offset,
+                                     function, error);
+}
+
+/* Sets @does_nothing to TRUE if the copy changes no byte, and no command needs to run for it. */
+G_ALWAYS_INLINE static inline gboolean
 check_overlap (const GpuRangeCopy  *copy,
+               gboolean            *does_nothing,
                const char          *function,
                GError             **error)
 {
@@ -253,9 +279,25 @@ check_overlap (const GpuRangeCopy  *copy,
   gsize to_offset = to->offset + copy->destination_offset;
   gsize from_offset = from->offset + copy->source_offset;
 
-  return G_LIKELY (to->root != from->root) || to_offset >= from_offset + copy->size
+  if (G_LIKELY (to->root != from->root))
+    return G_LIKELY (g_atomic_pointer_get (&copy->destination->host_data) == NULL)
+           || check_places (copy, does_nothing, function, error);
+
+  *does_nothing = to_offset == from_offset;
+
+  return *does_nothing || to_offset >= from_offset + copy->size
          || from_offset >= to_offset + copy->size
          || fail_overlap (to_offset, from_offset, copy->size, function, error);
+}
+
+gboolean
+_gpu_range_copy_check_overlap (const GpuRangeCopy  *copy,
+                               const char          *function,
+                               GError             **error)
+{
+  gboolean does_nothing;
+
+  return check_overlap (copy, &does_nothing, function, error);
 }
 
 /* Sets up a copy from or to memory of another context. */
@@ -354,9 +396,14 @@ _gpu_timeline_copy_direct (GpuTimeline         *timeline,
                                .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
                                .operation = accesses };
 
-  if (!check_overlap (copy, function, error)
+  gboolean does_nothing = FALSE;
+
+  if (!check_overlap (copy, &does_nothing, function, error)
       || !check_peers (timeline, copy, &submission, error))
     return FALSE;
+
+  if (G_UNLIKELY (does_nothing))
+    submission.run = _gpu_run_nothing;
 
   if (G_UNLIKELY (copy->size > GPU_STAGING_SIZE_MIN) && !submission.peers
       && copy->source->has_host_data != copy->destination->has_host_data)
@@ -395,6 +442,22 @@ _gpu_run_nothing (gconstpointer     operation G_GNUC_UNUSED,
                   GError          **error)
 {
   return stream->backend->stream->barrier (stream, event, error);
+}
+
+GPU_COLD gboolean
+_gpu_fail_place_overlap (const guint8  *to,
+                         gsize          to_offset,
+                         const guint8  *from,
+                         gsize          from_offset,
+                         const char    *function,
+                         GError       **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the ranges of source offset %" G_GSIZE_FORMAT " at address %p and of "
+               "destination offset %" G_GSIZE_FORMAT " at address %p of the same memory overlap",
+               function, from_offset, from, to_offset, to);
+
+  return FALSE;
 }
 
 GPU_COLD gboolean
@@ -643,10 +706,11 @@ gpu_stream_migrate (GpuStream        *stream,
  *
  * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer; CUDA:
  * cuMemcpyDtoDAsync), or from one device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
- * not overlap. The operation holds references to both memory objects until it completes. Does not
- * block, except that a copy from or to #GpuHostMemory that is not page-locked may block under the
- * same conditions as gpu_stream_write() or gpu_stream_read(), and on CUDA, if it has less than
- * 2 MiB, until earlier work of @stream is complete.
+ * not overlap, also if two memory objects use the same host memory in place. They may be the same
+ * bytes: the operation then changes no byte. The operation holds references to both memory objects
+ * until it completes. Does not block, except that a copy from or to #GpuHostMemory that is not
+ * page-locked may block under the same conditions as gpu_stream_write() or gpu_stream_read(), and
+ * on CUDA, if it has less than 2 MiB, until earlier work of @stream is complete.
  *
  * The first copy on streams of a CUDA context from or to memory of another device enables access to
  * that memory (cuCtxEnablePeerAccess), so that the devices copy directly.
@@ -672,10 +736,10 @@ gpu_stream_migrate (GpuStream        *stream,
  * of @stream fail. Events of other streams fail if their work is ordered after the copy.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range exceeds its memory, the
- *   ranges overlap, neither memory is of the stream's context, or the flags of a memory deny the
- *   host the access that a copy between back ends needs; %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if a
- *   range is mapped; %GPU_ERROR_OUT_OF_HOST_MEMORY; the error of the last write of the source if
- *   that write failed; or the driver's error
+ *   ranges overlap but begin at different bytes, neither memory is of the stream's context, or the
+ *   flags of a memory deny the host the access that a copy between back ends needs;
+ *   %GPU_ERROR_RELEASED; %GPU_ERROR_BUSY if a range is mapped; %GPU_ERROR_OUT_OF_HOST_MEMORY; the
+ *   error of the last write of the source if that write failed; or the driver's error
  *
  * Since: 0.1
  */

@@ -30,7 +30,8 @@ typedef struct
   Side        source;
   GpuExtent    extent;              /* in the units of the back ends */
   GpuExtent    bytes;               /* the same with the width in bytes */
-  gboolean     is_same;             /* the source and the destination are the same bytes */
+  gboolean     does_nothing;        /* the source and the destination are the same bytes, and no
+                                     * command needs to run */
   GpuTransfer *transfer;            /* NULL unless staged */
 } RegionCopy;
 
@@ -238,6 +239,15 @@ has_same_pitches (const RegionCopy *copy)
          && (copy->bytes.depth == 1 || copy->destination.slice_pitch == copy->source.slice_pitch);
 }
 
+static gboolean
+is_same_region (const RegionCopy *copy)
+{
+  const Side *to = &copy->destination;
+  const Side *from = &copy->source;
+
+  return has_same_pitches (copy) && to->base + to->offset == from->base + from->offset;
+}
+
 /* Returns whether a row of @side shares a byte with the range from @begin to @end. The rows do not
  * overlap and are in the order of their positions, so only the last row that begins before @end
  * matters. */
@@ -309,27 +319,64 @@ regions_overlap (const RegionCopy *copy)
 }
 
 static gboolean
-check_region_overlap (RegionCopy  *copy,
-                      GError     **error)
+fail_overlap (const RegionCopy  *copy,
+              GError           **error)
 {
-  GpuStorage *to = copy->destination.memory->storage;
-  GpuStorage *from = copy->source.memory->storage;
-
-  if (_gpu_region_is_empty (&copy->extent) || to->root != from->root)
-    return TRUE;
-
-  copy->destination.base = to->offset;
-  copy->source.base = from->offset;
-
-  if (!regions_overlap (copy))
-    return TRUE;
-
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the regions from offset %" G_GSIZE_FORMAT " and from offset %" G_GSIZE_FORMAT
                " of the same memory overlap", copy->function, copy->source.offset,
                copy->destination.offset);
 
   return FALSE;
+}
+
+/* Compares the regions of two memory objects that may use the same host memory in place. If the
+ * host may access one of them only after a command, that command is a copy of bytes to
+ * themselves. */
+static gboolean
+check_places (RegionCopy  *copy,
+              GError     **error)
+{
+  Side *to = &copy->destination;
+  Side *from = &copy->source;
+  const guint8 *to_place = _gpu_memory_get_place (to->memory);
+  const guint8 *from_place = _gpu_memory_get_place (from->memory);
+
+  if (to_place == NULL || from_place == NULL)
+    return TRUE;
+
+  to->base = (gsize) to_place;
+  from->base = (gsize) from_place;
+
+  if (!regions_overlap (copy))
+    return TRUE;
+
+  copy->does_nothing = is_same_region (copy) && to->memory->has_host_data
+                       && from->memory->has_host_data;
+
+  return is_same_region (copy)
+         || _gpu_fail_place_overlap (to_place + to->offset, to->offset, from_place + from->offset,
+                                     from->offset, copy->function, error);
+}
+
+static gboolean
+check_region_overlap (RegionCopy  *copy,
+                      GError     **error)
+{
+  GpuStorage *to = copy->destination.memory->storage;
+  GpuStorage *from = copy->source.memory->storage;
+
+  if (_gpu_region_is_empty (&copy->extent))
+    return TRUE;
+
+  if (to->root != from->root)
+    return check_places (copy, error);
+
+  copy->destination.base = to->offset;
+  copy->source.base = from->offset;
+  copy->does_nothing = is_same_region (copy);
+
+  return copy->does_nothing || !regions_overlap (copy) || fail_overlap (copy, error);
 }
 
 /* Checks a copy between memory and host bytes that may be the same bytes, as check_host_overlap()
@@ -352,10 +399,9 @@ check_host_overlap (RegionCopy  *copy,
   if (!regions_overlap (copy))
     return TRUE;
 
-  copy->is_same = has_same_pitches (copy)
-                  && device->base + device->offset == host->base + host->offset;
+  copy->does_nothing = is_same_region (copy) && device->memory->has_host_data;
 
-  return copy->is_same
+  return is_same_region (copy)
          || _gpu_fail_host_overlap (place, device->offset,
                                     (guint8 *) host->native.data + host->offset, copy->function,
                                     error);
@@ -461,7 +507,7 @@ submit_region (GpuTimeline  *timeline,
       submission.retain = &retain;
     }
 
-  if (copy->is_same && submission.accesses[0].memory->has_host_data)
+  if (copy->does_nothing)
     submission.run = _gpu_run_nothing;
   else
     copy->transfer = stage_region (timeline, copy, bytes, pending != NULL);
@@ -610,14 +656,15 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  * array are its layers; the slices of a 2D array are its layers, and the slices of a cube map are
  * its faces. The layout of a buffer counts bytes, even if the other memory is an image.
  *
- * The two regions must not overlap, and two images must have texels of the same size. An empty
- * region does nothing. The operation holds references to both memory objects until it completes.
- * Does not block.
+ * The two regions must not overlap, also if two memory objects use the same host memory in place.
+ * They may be the same bytes: the operation then changes no byte. Two images must have texels of
+ * the same size. An empty region does nothing. The operation holds references to both memory
+ * objects until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region exceeds its memory, the
- *   pitches are too small, the regions overlap or neither memory is of the stream's context,
- *   %GPU_ERROR_NOT_SUPPORTED between two back ends or two contexts of OpenCL, %GPU_ERROR_RELEASED,
- *   %GPU_ERROR_BUSY if a range is mapped, or the driver's error
+ *   pitches are too small, the regions overlap but are not the same bytes, or neither memory is of
+ *   the stream's context, %GPU_ERROR_NOT_SUPPORTED between two back ends or two contexts of OpenCL,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped, or the driver's error
  *
  * Since: 0.1
  */
