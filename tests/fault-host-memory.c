@@ -34,6 +34,40 @@ use (GpuHostMemory *memory, GpuStream *stream, GError **error)
   return mapping != NULL;
 }
 
+/* Copies bytes to themselves, for which the library enqueues a barrier if an event is needed. */
+static gboolean
+use_itself (GpuHostMemory *memory, GpuStream *stream, GError **error)
+{
+  const gsize size = gpu_memory_get_size (GPU_MEMORY (memory));
+  g_autoptr (GBytes) bytes = g_bytes_new_static (gpu_host_memory_get_data (memory), size);
+  g_autoptr (GpuEvent) event = NULL;
+
+  if (!gpu_stream_write (stream, GPU_MEMORY (memory), 0, bytes, error)
+      || !gpu_stream_read_into (stream, GPU_MEMORY (memory), 0, bytes, error)
+      || !gpu_stream_copy (stream, GPU_MEMORY (memory), 0, GPU_MEMORY (memory), 0, size, error))
+    return FALSE;
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, error);
+  return event != NULL && gpu_event_wait (event, NULL, error);
+}
+
+/* Also on a profiling stream, where each operation has an event. */
+static gboolean
+itself (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuHostMemory) memory = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, SIZE,
+                                                          error);
+  const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_PROFILING };
+
+  for (guint i = 0; memory != NULL && i < G_N_ELEMENTS (flags); i++)
+    {
+      g_autoptr (GpuStream) stream = gpu_stream_new (context, flags[i], error);
+
+      if (stream == NULL || !use_itself (memory, stream, error))
+        return FALSE;
+    }
+  return memory != NULL;
+}
+
 static gboolean
 kinds (GpuContext *context, GpuStream *stream, GError **error)
 {
@@ -83,7 +117,8 @@ host_memory (GpuContext *context, GError **error)
 {
   g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
 
-  return stream != NULL && kinds (context, stream, error) && pooled (context, stream, error);
+  return stream != NULL && itself (context, error) && kinds (context, stream, error)
+         && pooled (context, stream, error);
 }
 
 int

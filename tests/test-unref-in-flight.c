@@ -98,23 +98,62 @@ host_buffer (TestFixture *fixture, gsize size, guint8 **data)
   return buffer;
 }
 
-/* Blocks a stream until @go is not 0, writes a buffer, and copies it to @result. Returns with no
- * reference to an object. */
+/* Skips the test if block() cannot block a stream of the device. */
+static gboolean
+can_block (TestFixture *fixture)
+{
+  if (!test_can_hold (fixture))
+    return FALSE;
+
+  if (!test_is_opencl (fixture) || test_is_pocl (fixture))
+    return TRUE;
+
+  g_test_skip ("a kernel may not see what the host writes meanwhile");
+
+  return FALSE;
+}
+
+/* Blocks @stream until @go is not 0. */
 static void
-write_and_drop (TestFixture *fixture, guint8 **go, guint8 **result)
+block (TestFixture *fixture, GpuStream *stream, guint8 **go)
 {
   static const char source[] =
     "__kernel void hold (__global volatile int *go) { while (go[0] == 0) ; }\n";
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuKernel) kernel = test_kernel (fixture, source, "hold");
   g_autoptr (GpuBuffer) gate = host_buffer (fixture, 4096, go);
-  g_autoptr (GpuBuffer) to = host_buffer (fixture, N_WRITES * WRITE_SIZE, result);
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, N_WRITES * WRITE_SIZE);
   const GpuExtent one = { 1, 1, 1 };
 
   test_assert_ok (gpu_stream_launch (stream, kernel, &one, &one, &error, gate), error);
   test_assert_ok (gpu_stream_flush (stream, &error), error);
+}
+
+/* Drops the context, which @context must not survive, and lets the stream of block() continue. */
+static void
+drop_and_continue (TestFixture *fixture, guint8 *go)
+{
+  GpuContext *context = fixture->context;
+
+  g_object_add_weak_pointer (G_OBJECT (context), (gpointer *) &context);
+  test_drop_context (fixture);
+  g_assert_null (context);
+
+  g_atomic_int_set ((gint *) (gpointer) go, 1);
+  test_check_no_objects ();
+  g_aligned_free (go);
+}
+
+/* Writes a buffer behind a blocked stream, and copies it to @result. Returns with no reference to
+ * an object. */
+static void
+write_and_drop (TestFixture *fixture, guint8 **go, guint8 **result)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) to = host_buffer (fixture, N_WRITES * WRITE_SIZE, result);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, N_WRITES * WRITE_SIZE);
+
+  block (fixture, stream, go);
   for (guint i = 0; i < N_WRITES; i++)
     {
       g_autoptr (GBytes) bytes = test_value_bytes (WRITE_SIZE, (guint8) (i + 1));
@@ -131,27 +170,71 @@ write_and_drop (TestFixture *fixture, guint8 **go, guint8 **result)
 static void
 lifetime_write (TestFixture *fixture)
 {
-  GpuContext *context = fixture->context;
   guint8 *go, *result;
 
-  if (!test_can_hold (fixture))
+  if (!can_block (fixture))
     return;
-  if (test_is_opencl (fixture) && !test_is_pocl (fixture))
-    {
-      g_test_skip ("a kernel may not see what the host writes meanwhile");
-      return;
-    }
-  g_object_add_weak_pointer (G_OBJECT (context), (gpointer *) &context);
-  write_and_drop (fixture, &go, &result);
-  test_drop_context (fixture);
-  g_assert_null (context);
 
-  g_atomic_int_set ((gint *) (gpointer) go, 1);
-  test_check_no_objects ();
+  write_and_drop (fixture, &go, &result);
+  drop_and_continue (fixture, go);
   for (guint i = 0; i < N_WRITES; i++)
     test_assert_value (result + i * WRITE_SIZE, (guint8) (i + 1), WRITE_SIZE);
-  g_aligned_free (go);
   g_aligned_free (result);
+}
+
+static gint n_freed;
+
+static void
+count_freed (gpointer data G_GNUC_UNUSED)
+{
+  g_atomic_int_inc (&n_freed);
+}
+
+/* Behind a blocked stream, fills host memory, writes and copies its bytes to themselves, and fills
+ * a part of it again. Returns with no reference to an object. */
+static void
+write_itself_and_drop (TestFixture *fixture, guint8 **go, guint8 *data)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, SIZE);
+  g_autoptr (GBytes) counted = g_bytes_new_with_free_func (data, SIZE, count_freed, NULL);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuHostMemory) memory = gpu_host_memory_new_registered (fixture->context,
+                                                                     GPU_HOST_MEMORY_FLAGS_NONE,
+                                                                     bytes, &error);
+  const guint8 values[] = { 1, 2 };
+
+  g_assert_no_error (error);
+  block (fixture, stream, go);
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (memory), 0, SIZE, &values[0], 1, &error),
+                  error);
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (memory), 0, counted, &error), error);
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (memory), 0, GPU_MEMORY (memory), 0, SIZE,
+                                   &error), error);
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (memory), 0, SIZE / 2, &values[1], 1,
+                                   &error), error);
+  test_assert_ok (gpu_stream_flush (stream, &error), error);
+}
+
+/* Work that copies bytes to themselves runs no command, but holds its references like other
+ * work. */
+static void
+lifetime_write_itself (TestFixture *fixture)
+{
+  guint8 *data, *go;
+
+  if (!can_block (fixture))
+    return;
+
+  data = g_aligned_alloc0 (1, SIZE, 4096);
+  g_atomic_int_set (&n_freed, 0);
+  write_itself_and_drop (fixture, &go, data);
+  g_assert_cmpint (g_atomic_int_get (&n_freed), ==, 0);
+  drop_and_continue (fixture, go);
+  g_assert_cmpint (g_atomic_int_get (&n_freed), ==, 1);
+  test_assert_value (data, 2, SIZE / 2);
+  test_assert_value (data + SIZE / 2, 1, SIZE / 2);
+  g_aligned_free (data);
 }
 
 /* After all references are dropped, the pending work must still complete. */
@@ -508,6 +591,7 @@ main (int argc, char **argv)
   test_add ("chain", lifetime_chain);
   test_add ("chain-behind-gate", lifetime_chain_behind_gate);
   test_add ("write", lifetime_write);
+  test_add ("write-itself", lifetime_write_itself);
   test_add ("drop-all", lifetime_drop_all);
   test_add ("launches", lifetime_launches);
   test_add ("arguments", lifetime_arguments);
