@@ -194,6 +194,35 @@ async function raises(what, func, ...words) {
     }
 }
 
+async function checkFiles(fixture, path) {
+    const size = 5 << 20;
+    const data = Uint8Array.from({length: size}, (_, i) => i >> 8);
+    const file = Gpu.File.open(path, Gpu.FileFlags.READ | Gpu.FileFlags.WRITE);
+    const source = Gpu.Buffer.new_from_bytes(fixture.context, Gpu.MemoryFlags.NONE, data);
+    const target = Gpu.Buffer.new(fixture.context, Gpu.MemoryFlags.NONE, size);
+    await source.write_file_async(null, 0, file, 0, size);
+    await target.read_file_async(null, 0, file, 0, size);
+    equalData(await target.read(), data);
+
+    const calls = [];
+    await target.read_file_async(null, 3, file, 300, 1000, null, (...call) => calls.push(call));
+    equal(calls.at(-1).join(), '1000,1000');
+    equalData(await target.read(3, 1000), data.subarray(300, 1300));
+    await new Promise(resolve => target.read_file_async(null, 0, file, 0, 9, null, null,
+        (self, result) => resolve(self.read_file_finish(result))));
+    equalData(await target.read(0, 9), data.subarray(0, 9));
+
+    const cancellable = new Gio.Cancellable();
+    cancellable.cancel();
+    try {
+        await target.read_file_async(null, 0, file, 0, size, cancellable);
+        throw new Error('the copy was not cancelled');
+    } catch (error) {
+        assert(error.matches?.(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED));
+    }
+    await raises(Error, () => target.read_file_async(null, 0, file), 'arguments');
+}
+
 // Cancels a write from its progress callback. A write that completes before the main loop runs the
 // callback cannot be cancelled, so try several writes.
 async function cancelInProgress(buffer, data) {
@@ -358,6 +387,52 @@ const tests = {
         equal(args.get_length(), 1);
         await raises(TypeError, () => args.add_value('text'));
         await raises(TypeError, () => Gpu.Buffer.new_from_bytes(fixture.context, 0, 'text'));
+    },
+
+    async dataForArrays(fixture) {
+        const {context, stream} = fixture;
+        const make = data => Gpu.Array.new_from_bytes(context, null, null, Gpu.DType.FLOAT32,
+            [2, 2], Gpu.ArrayOrder.C, data);
+        const array = make(Float32Array.of(1, 2, 3, 4));
+        equal([...await array.read()].join(), '1,2,3,4');
+        stream.write_array(array, Float32Array.of(5, 6, 7, 8), 0, null);
+        equal([...await array.read({stream})].join(), '5,6,7,8');
+        array.write_strided(null, Float32Array.of(1, 3, 2, 4), 0, [4, 8], null);
+        equal([...await array.read()].join(), '1,2,3,4');
+        stream.fill_array(array, Float32Array.of(9));
+        equal([...await array.read({stream})].join(), '9,9,9,9');
+        for (const [value, text] of [[Float32Array.of(3), '3,3'], [null, '0,0']]) {
+            const filled = Gpu.Array.new_filled(context, null, null, Gpu.DType.FLOAT32, [2],
+                Gpu.ArrayOrder.C, value);
+            equal([...await filled.read()].join(), text);
+        }
+        await raises(TypeError, () => make([1, 2, 3, 4]));
+    },
+
+    async connections(fixture) {
+        const listener = new Gio.SocketListener();
+        const port = listener.add_any_inet_port(null);
+        const here = new Gio.SocketClient().connect_to_host('127.0.0.1', port, null);
+        const [there] = listener.accept(null);
+        const data = Uint8Array.from(range(1000));
+        const source = Gpu.Buffer.new_from_bytes(fixture.context, Gpu.MemoryFlags.NONE, data);
+        const target = Gpu.Buffer.new(fixture.context, Gpu.MemoryFlags.NONE, 1000);
+        await Promise.all([source.splice_async(null, 0, 1000, true, [here], null),
+            target.splice_async(null, 0, 1000, false, [there], null)]);
+        equalData(await target.read(), data);
+        for (const connection of [here, there])
+            connection.close(null);
+        listener.close();
+    },
+
+    async files(fixture) {
+        const [path, io] = Gio.File.new_tmp(null);
+        io.close(null);
+        try {
+            await checkFiles(fixture, path);
+        } finally {
+            path.delete(null);
+        }
     },
 
     // Reads return a typed array of the requested type.
@@ -1135,6 +1210,7 @@ tests.arrays = async function (fixture) {
     const data = Float32Array.from({length: 24}, (_, i) => i);
     const array = Gpu.Array.from(fixture.context, data, [4, 6]);
     equal(array.shape.join(), '4,6');
+    equal(`${array}`, `[Gpu.Array of shape (4, 6), float32, on ${fixture.device.get_id()}]`);
     equal(array.strides.join(), '24,4');
     assert(array.get_dtype().equal(Gpu.DType.FLOAT32));
     equal([...await array.read()].join(), [...data].join());

@@ -172,7 +172,7 @@ function _promises() {
         [Gpu.Event.prototype, 'wait'],
         [Gpu.HostMemory.prototype, 'synchronize'],
         [Gpu.Image.prototype, 'read_bytes', 'write_bytes', 'map'],
-        [Gpu.Memory.prototype, 'wait'],
+        [Gpu.Memory.prototype, 'splice', 'wait'],
         [Gpu.Program, 'new_from_source'],
         [Gpu.Stream.prototype, 'synchronize'],
         [Gpu.Svm.prototype, 'map'],
@@ -184,16 +184,23 @@ function _promises() {
 }
 
 // Functions whose last parameter before the callback reports the progress. Gio._promisify() would
-// take it for the callback.
-function _promisesWithProgress(prototype) {
-    for (const name of ['read_bytes', 'write_bytes']) {
-        const native = prototype[`${name}_async`];
-        prototype[`${name}_async`] = function (stream, offset, data, cancellable, progress = null,
-            callback = null) {
-            if (callback !== null)
-                return native.call(this, stream, offset, data, cancellable, progress, callback);
+// take it for the callback. The numbers are the positions of the cancellable, which, like the
+// parameters after it, may be omitted.
+function _promisesWithProgress() {
+    const functions = [
+        [Gpu.Buffer.prototype, 'read_bytes', 3],
+        [Gpu.Buffer.prototype, 'write_bytes', 3],
+        [Gpu.Memory.prototype, 'read_file', 5],
+        [Gpu.Memory.prototype, 'write_file', 5],
+    ];
+    for (const [object, name, place] of functions) {
+        const native = object[`${name}_async`];
+        object[`${name}_async`] = function (...args) {
+            const [cancellable = null, progress = null, callback = null] = args.splice(place);
+            if (callback !== null || args.length < place)
+                return native.call(this, ...args, cancellable, progress, callback);
             return new Promise((resolve, reject) => {
-                native.call(this, stream, offset, data, cancellable, progress, (self, result) => {
+                native.call(this, ...args, cancellable, progress, (self, result) => {
                     try {
                         resolve(self[`${name}_finish`](result));
                     } catch (error) {
@@ -644,8 +651,11 @@ function _event(prototype) {
 function _acceptData() {
     const functions = [
         [Gpu.Arguments.prototype, 'add_value', 0],
+        [Gpu.Array, 'new_filled', 6],
+        [Gpu.Array, 'new_from_bytes', 6],
         [Gpu.Array.prototype, 'write_bytes', 2],
         [Gpu.Array.prototype, 'write_bytes_async', 2],
+        [Gpu.Array.prototype, 'write_strided', 1],
         [Gpu.Buffer, 'new_from_bytes', 2],
         [Gpu.Buffer, 'new_from_fds', 1],
         [Gpu.Buffer, 'new_from_handle', 1],
@@ -659,6 +669,8 @@ function _acceptData() {
         [Gpu.Program, 'new_from_binary', 1],
         [Gpu.Program, 'new_from_il', 1],
         [Gpu.Program, 'new_linked', 1],
+        [Gpu.Stream.prototype, 'fill_array', 1],
+        [Gpu.Stream.prototype, 'write_array', 1],
     ];
     for (const [object, name, place] of functions) {
         const native = object[name];
@@ -667,7 +679,7 @@ function _acceptData() {
                 args[place] = _toUint8Array(args[place]);
             else if (name === 'new_linked')
                 args[place] = [...args[place]].map(_toBytes);
-            else
+            else if (name !== 'new_filled' || args[place] !== null)
                 args[place] = _toBytes(args[place]);
             return native.apply(this, args);
         };
@@ -768,6 +780,8 @@ function _strings() {
         return `on ${ids.join(', ') || 'no device'}`;
     };
     const texts = {
+        Array: self => `of shape (${self.shape.join(', ')}), ${self.get_dtype().get_name()}, ${
+            on(self.get_context())}`,
         Context: self => on(self),
         Device: self => `${self.get_id()} '${self.get_name()}'`,
         Event: self => on(self.context),
@@ -795,7 +809,7 @@ function _init() {
     Gpu.Local = Local;
     _checkTexts();
     _promises();
-    _promisesWithProgress(Gpu.Buffer.prototype);
+    _promisesWithProgress();
     _buffer(Gpu.Buffer.prototype);
     _array(Gpu.Array);
     _context(Gpu.Context.prototype);
