@@ -180,9 +180,9 @@ void with_kernels (Gpu.Context context) throws Error {
         ones[i] = 1;
     unowned uint8[] data = (uint8[]) ones;
     data.length = (int) (2 * row * sizeof (float));
-    var dtype = Gpu.DType.get_number (Gpu.DTypeKind.FLOAT, 4);
-    var array = new Gpu.Array.from_bytes (context, null, null, dtype, { 2, (ssize_t) row },
-                                          Gpu.ArrayOrder.C, new Bytes (data));
+    var array = new Gpu.Array.from_bytes (context, null, null, Gpu.DType.FLOAT32,
+                                          { 2, (ssize_t) row }, Gpu.ArrayOrder.C,
+                                          new Bytes (data));
     arguments.add_array (array.index (0, 1));
     arguments.add_int (3);
     stream.launch_arguments (program.get_kernel ("scale"), { row, 1, 1 }, null, arguments);
@@ -385,6 +385,9 @@ void with_images (Gpu.Context context) throws Error {
     check_bytes (image.read (), data);
     assert (image.width == 8 && image.height == 4 && image.texel_size == 4);
     assert (image.get_format ().to_string () == "rgba-unorm8");
+    assert (Gpu.ImageFormat.from_string ("rgba-unorm8").equal (format));
+    Gpu.ImageFormat small = Gpu.ImageFormat.from_string ("r-float32");
+    assert (small.channel_type == Gpu.ChannelType.FLOAT32);
 
     image.fill_all ({ 1, 0, 1, 1 });
     image.write_bytes (null, { 2, 1 }, { 1, 1, 1 }, new Bytes ({ 1, 2, 3, 4 }), 0, 0);
@@ -397,6 +400,11 @@ void with_images (Gpu.Context context) throws Error {
     assert (n_formats == 1);
     try {
         image.write (new Bytes ({ 1, 2, 3 }));
+        assert_not_reached ();
+    } catch (Gpu.Error.INVALID_ARGUMENT e) {
+    }
+    try {
+        Gpu.ImageFormat.from_string ("rgba");
         assert_not_reached ();
     } catch (Gpu.Error.INVALID_ARGUMENT e) {
     }
@@ -444,6 +452,27 @@ void with_host_memory (Gpu.Context context) throws Error {
     assert (Gpu.MemoryFlags.READ_ONLY in svm.get_flags ());
 }
 
+async void copy_files (Gpu.Context context) throws Error {
+    var data = ramp (1000);
+    var source = Gpu.Buffer.from_data (context, data);
+    var target = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1000);
+    FileIOStream stream;
+    var path = File.new_tmp (null, out stream);
+    var file = Gpu.File.open (path, Gpu.FileFlags.READ | Gpu.FileFlags.WRITE);
+    int64 reported = 0;
+    yield source.write_file_async (null, 0, file, 0, 1000);
+    yield target.read_file_async (null, 0, file, 0, 1000);
+    check_bytes (target.read (), data);
+    target.fill_all ({ 0 });
+    yield target.read_file_async (null, 0, file, 0, 1000, null, (current, total) => {
+        assert (total == 1000);
+        reported = current;
+    });
+    assert (reported == 1000);
+    check_bytes (target.read (), data);
+    path.delete ();
+}
+
 async void do_async (Gpu.Context context) throws Error {
     var data = ramp (1 << 16);
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1 << 16);
@@ -464,6 +493,7 @@ async void do_async (Gpu.Context context) throws Error {
     assert (bytes[0] == 3 && bytes[15] == 3);
     check_bytes (bytes[16:1 << 16], data[16:1 << 16]);
 
+    yield copy_files (context);
     var stream = new Gpu.Stream (context);
     Gpu.Event? gate = null;
     if (Gpu.Capabilities.USER_EVENTS in context.get_device ().get_capabilities ()) {
@@ -570,7 +600,7 @@ void with_arrays (Gpu.Context context) throws Error {
     uint8[] data = {};
     for (uint8 i = 0; i < 12; i++)
         data += i;
-    var dtype = Gpu.DType.get_number (Gpu.DTypeKind.UINT, 1);
+    Gpu.DType dtype = Gpu.DType.UINT8;
     var array = new Gpu.Array.from_bytes (context, null, null, dtype, { 3, 4 },
                                           Gpu.ArrayOrder.C, new Bytes (data));
     assert (array.get_shape ()[1] == 4);

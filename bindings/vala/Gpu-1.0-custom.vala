@@ -197,6 +197,41 @@ namespace Gpu {
         }
     }
 
+    // The fields are the predefined numeric types
+    [Compact]
+    public class DType {
+        [CCode (cname = "GPU_DTYPE_BOOL")]
+        public static unowned Gpu.DType BOOL;
+        [CCode (cname = "GPU_DTYPE_INT8")]
+        public static unowned Gpu.DType INT8;
+        [CCode (cname = "GPU_DTYPE_INT16")]
+        public static unowned Gpu.DType INT16;
+        [CCode (cname = "GPU_DTYPE_INT32")]
+        public static unowned Gpu.DType INT32;
+        [CCode (cname = "GPU_DTYPE_INT64")]
+        public static unowned Gpu.DType INT64;
+        [CCode (cname = "GPU_DTYPE_UINT8")]
+        public static unowned Gpu.DType UINT8;
+        [CCode (cname = "GPU_DTYPE_UINT16")]
+        public static unowned Gpu.DType UINT16;
+        [CCode (cname = "GPU_DTYPE_UINT32")]
+        public static unowned Gpu.DType UINT32;
+        [CCode (cname = "GPU_DTYPE_UINT64")]
+        public static unowned Gpu.DType UINT64;
+        [CCode (cname = "GPU_DTYPE_FLOAT16")]
+        public static unowned Gpu.DType FLOAT16;
+        [CCode (cname = "GPU_DTYPE_FLOAT32")]
+        public static unowned Gpu.DType FLOAT32;
+        [CCode (cname = "GPU_DTYPE_FLOAT64")]
+        public static unowned Gpu.DType FLOAT64;
+        [CCode (cname = "GPU_DTYPE_BFLOAT16")]
+        public static unowned Gpu.DType BFLOAT16;
+        [CCode (cname = "GPU_DTYPE_COMPLEX64")]
+        public static unowned Gpu.DType COMPLEX64;
+        [CCode (cname = "GPU_DTYPE_COMPLEX128")]
+        public static unowned Gpu.DType COMPLEX128;
+    }
+
     public sealed class HostMemory : Gpu.Memory {
         [CCode (cname = "gpu_host_memory_new", has_construct_function = false)]
         public HostMemory (Gpu.Context context, [CCode (pos = 2.5)] size_t size,
@@ -286,6 +321,12 @@ namespace Gpu {
             Gpu.Mapping result = this.map (stream, flags, null, null, cancellable);
             return result;
         }
+    }
+
+    public struct ImageFormat {
+        // Parses a format, such as "rgba-unorm8"
+        [CCode (cname = "gpu_image_format_new_from_string")]
+        public static Gpu.ImageFormat? from_string (string text) throws GLib.Error;
     }
 
     public sealed class Mapping : GLib.Object {

@@ -10,9 +10,8 @@ const int N_COLUMNS = 600;
 void run () throws Error {
     var context = new Gpu.Context.default ();
     var stream = context.get_default_stream ();
-    var dtype = Gpu.DType.get_number (Gpu.DTypeKind.FLOAT, 4);
-    var table = new Gpu.Array.filled (context, null, stream, dtype, { N_ROWS, N_COLUMNS },
-                                      Gpu.ArrayOrder.C, null);
+    var table = new Gpu.Array.filled (context, null, stream, Gpu.DType.FLOAT32,
+                                      { N_ROWS, N_COLUMNS }, Gpu.ArrayOrder.C, null);
 
     // Views do not copy the memory. These are rows 100 to 199, and every second column of these
     // rows.

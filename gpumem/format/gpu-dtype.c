@@ -36,9 +36,9 @@
  * `float32` or `<f4`. gpu_dtype_new_from_format() creates a type from the format of a Python
  * buffer.
  *
- * The numeric types are predefined, as `GPU_DTYPE_FLOAT32` in C and `Gpu.DType.FLOAT32` in Python
- * and JavaScript: `BOOL`, `INT8`, `INT16`, `INT32`, `INT64`, `UINT8`, `UINT16`, `UINT32`, `UINT64`,
- * `FLOAT16`, `FLOAT32`, `FLOAT64`, `BFLOAT16`, `COMPLEX64` and `COMPLEX128`.
+ * The numeric types are predefined, as `GPU_DTYPE_FLOAT32` in C and `Gpu.DType.FLOAT32` in Python,
+ * JavaScript and Vala: `BOOL`, `INT8`, `INT16`, `INT32`, `INT64`, `UINT8`, `UINT16`, `UINT32`,
+ * `UINT64`, `FLOAT16`, `FLOAT32`, `FLOAT64`, `BFLOAT16`, `COMPLEX64` and `COMPLEX128`.
  *
  * Since: 0.1
  */
