@@ -64,7 +64,7 @@ fill (Bench   *bench,
 {
   const float zero = 0;
 
-  gpu_stream_fill (bench->stream, GPU_MEMORY (bench->a), 0, SIZE, (const guint8 *) &zero,
+  gpu_stream_fill (bench->stream, GPU_MEMORY (bench->a), 0, SIZE, &zero,
                    sizeof zero, error);
 }
 

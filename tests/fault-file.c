@@ -38,7 +38,7 @@ blocking (GpuContext *context, GpuFile *file, GpuMemory *from, GpuMemory *to, GE
   g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
 
   return stream != NULL
-         && gpu_stream_fill (stream, from, 0, SIZE, (const guint8 *) "\7", 1, error)
+         && gpu_stream_fill (stream, from, 0, SIZE, "\7", 1, error)
          && gpu_memory_write_file (from, stream, 0, file, 0, SIZE, NULL, error)
          && gpu_memory_read_file (to, stream, 0, file, 0, SIZE, NULL, error);
 }
@@ -55,7 +55,7 @@ in_order (GpuContext *context, GpuFile *file, GpuMemory *from, GpuMemory *to, GE
   host = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_NONE, SIZE, error);
 
   return host != NULL
-         && gpu_stream_fill (stream, from, 0, SIZE, (const guint8 *) "\7", 1, error)
+         && gpu_stream_fill (stream, from, 0, SIZE, "\7", 1, error)
          && gpu_stream_write_file (stream, from, 0, file, 0, SIZE, NULL, error)
          && gpu_stream_read_file (stream, GPU_MEMORY (host), 0, file, 0, SIZE, NULL, error)
          && gpu_stream_write_file (stream, GPU_MEMORY (host), 0, file, 1, SIZE, NULL, error)
@@ -109,7 +109,7 @@ copy_files (GpuContext *context, GError **error)
       || !gpu_buffer_read (to, NULL, 0, data, SIZE, NULL, error))
     return FALSE;
   fault_check (data, 7, SIZE, "blocking");
-  if (!gpu_buffer_fill (to, NULL, 0, SIZE, (const guint8 *) "\1", 1, NULL, error)
+  if (!gpu_buffer_fill (to, NULL, 0, SIZE, "\1", 1, NULL, error)
       || !in_order (context, file, GPU_MEMORY (from), GPU_MEMORY (to), error)
       || !gpu_buffer_read (to, NULL, 0, data, SIZE, NULL, error))
     return FALSE;
@@ -119,7 +119,7 @@ copy_files (GpuContext *context, GError **error)
       || !gpu_buffer_read (from, NULL, 0, data, SIZE, NULL, error))
     return FALSE;
   fault_check (data, 7, SIZE, "asynchronous");
-  if (!gpu_buffer_fill (to, NULL, 0, SIZE, (const guint8 *) "\1", 1, NULL, error)
+  if (!gpu_buffer_fill (to, NULL, 0, SIZE, "\1", 1, NULL, error)
       || !streams (GPU_MEMORY (from), GPU_MEMORY (to), error)
       || !gpu_buffer_read (to, NULL, 0, data, SIZE, NULL, error))
     return FALSE;

@@ -58,13 +58,13 @@ take_turns (GpuContext *context, GpuSvm *svm, GError **error)
   two = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
   return two != NULL &&
          gpu_svm_advise (svm, GPU_MEMORY_ADVICE_READ_MOSTLY, 0, SIZE, NULL, error) &&
-         gpu_stream_fill (one, memory, 0, SIZE, (const guint8 *) "a", 1, error) &&
+         gpu_stream_fill (one, memory, 0, SIZE, "a", 1, error) &&
          gpu_svm_prefetch (svm, two, GPU_MIGRATE_FLAGS_NONE, 0, SIZE, error) &&
          gpu_stream_copy (two, other, 0, memory, 0, SIZE, error) &&
          check (svm, 'a', error) &&
          gpu_svm_attach (svm, one, GPU_SVM_ATTACHMENT_GLOBAL, error) &&
          gpu_stream_migrate (two, &memory, 1, GPU_MIGRATE_FLAGS_HOST, error) &&
-         gpu_stream_fill (two, memory, 0, SIZE, (const guint8 *) "b", 1, error) &&
+         gpu_stream_fill (two, memory, 0, SIZE, "b", 1, error) &&
          gpu_stream_copy (one, memory, 0, other, 0, SIZE, error) &&
          check (svm, 'a', error);
 }

@@ -402,7 +402,7 @@ array_write_apart (TestFixture *fixture)
   g_autoptr (GpuArray) none = gpu_array_slice (repeated, 0, 0, 0, 1, &error);
 
   g_assert_no_error (error);
-  gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 8, (const guint8 *) "-", 1, &error);
+  gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 8, "-", 1, &error);
   g_assert_no_error (error);
   g_assert_false (gpu_stream_fill_array (fixture->stream, rows, value, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(3, 2)", "may share memory");

@@ -1235,7 +1235,7 @@ check_threads (TestFixture *fixture, GpuMemoryPool *pool)
     {
       g_autoptr (GError) error = NULL;
 
-      if (!gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "\10",
+      if (!gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, SIZE, "\10",
                             1, &error))
         g_assert_error (error, GPU_ERROR, GPU_ERROR_BUSY);
     }

@@ -259,7 +259,7 @@ lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
   test_assert_ok (victim_launch (victim, victim->broken, &error), error);
   test_hold_release (victim->hold);
 
-  while (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "x", 1, &error)
+  while (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, "x", 1, &error)
          && gpu_stream_synchronize (stream, NULL, &error))
     g_assert_cmpint (g_get_monotonic_time (), <, deadline);
 

@@ -466,7 +466,7 @@ memory_pool_frees_cache_for_programs (TestFixture *fixture)
   program = gpu_program_new_from_source_full (fixture->context, source, NULL,
                                               GPU_PROGRAM_FLAGS_NO_CACHE, NULL, NULL, &error);
   g_assert_no_error (error);
-  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, 7 * 1000, (const guint8 *) "pattern", 7, NULL,
+  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, 7 * 1000, "pattern", 7, NULL,
                                    &error), error);
   g_assert_cmpuint (n_loads, ==, 4);
   _gpu_cuda.cuModuleLoadDataEx = load_module;

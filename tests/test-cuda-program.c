@@ -124,7 +124,7 @@ program_address (TestFixture *fixture)
   test_synchronize (fixture->stream);
   address = gpu_memory_get_device_address (GPU_MEMORY (out));
   arguments = gpu_arguments_new ();
-  gpu_arguments_add_value (arguments, (const guint8 *) &address, sizeof address);
+  gpu_arguments_add_value (arguments, &address, sizeof address);
   test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
                                                &error), error);
   test_synchronize (fixture->stream);
@@ -133,7 +133,7 @@ program_address (TestFixture *fixture)
     g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], <, 64);
 
   wrong = gpu_arguments_new ();
-  gpu_arguments_add_value (wrong, (const guint8 *) &short_address, sizeof short_address);
+  gpu_arguments_add_value (wrong, &short_address, sizeof short_address);
   g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, wrong,
                                                &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "count", "4 bytes");
@@ -169,7 +169,7 @@ program_template (TestFixture *fixture)
   buffer = test_buffer_from (fixture, bytes);
 
   gpu_arguments_add_memory (right, GPU_MEMORY (buffer));
-  gpu_arguments_add_value (right, (const guint8 *) &by, sizeof by);
+  gpu_arguments_add_value (right, &by, sizeof by);
   test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, right,
                                                &error), error);
   content = test_content (buffer);
@@ -178,7 +178,7 @@ program_template (TestFixture *fixture)
                        i < 64 ? 2.0f * i : i);
 
   gpu_arguments_add_memory (wrong, GPU_MEMORY (buffer));
-  gpu_arguments_add_value (wrong, (const guint8 *) &wide, sizeof wide);
+  gpu_arguments_add_value (wrong, &wide, sizeof wide);
   g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, wrong,
                                                &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "scale<float>", "4", "8");
@@ -489,7 +489,7 @@ program_unsupported_description (TestFixture *fixture)
   text = g_variant_print (required, FALSE);
   g_assert_cmpstr (text, ==, "(0, 0, 0)");
   address = gpu_memory_get_native_handle (GPU_MEMORY (out));
-  gpu_arguments_add_value (arguments, (const guint8 *) &address, sizeof address);
+  gpu_arguments_add_value (arguments, &address, sizeof address);
   test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, &grid, arguments,
                                                &error), error);
   test_synchronize (fixture->stream);

@@ -474,7 +474,7 @@ file_gate (TestFixture *fixture)
       Opener opener = { gate, FALSE };
       GThread *thread;
 
-      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "",
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, "",
                                        1, &error), error);
       thread = g_thread_new ("opener", open_later, &opener);
       test_assert_ok (reads[i / 2] (buffer, i % 2 == 0 ? stream : other, 0, file, 0, SIZE, &error),

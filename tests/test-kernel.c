@@ -204,7 +204,7 @@ kernel_struct (TestFixture *fixture)
   out = test_buffer (fixture, 12);
   arguments = gpu_arguments_new ();
   gpu_arguments_add_memory (arguments, GPU_MEMORY (out));
-  gpu_arguments_add_value (arguments, (const guint8 *) &value, sizeof value);
+  gpu_arguments_add_value (arguments, &value, sizeof value);
   test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
                                                &error), error);
   content = test_content (out);
@@ -489,7 +489,7 @@ kernel_invalid_arguments (TestFixture *fixture)
   assert_refused (fixture, kernel, kind, "axpy", "2", "a");
 
   size = axpy_arguments (y, x);
-  gpu_arguments_add_value (size, (const guint8 *) "12345678", 8);
+  gpu_arguments_add_value (size, "12345678", 8);
   gpu_arguments_add_int (size, 4);
   gpu_arguments_add_local (size, 64);
   assert_refused (fixture, kernel, size, "axpy", "4", "8");

@@ -277,7 +277,7 @@ driver_timing_contexts (TestFixture *fixture)
   g_assert_no_error (error);
   stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
   buffer = test_buffer (fixture, SIZE);
-  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "t", 1,
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, "t", 1,
                                    &error), error);
   test_assert_ok (gpu_stream_fill (far_stream, GPU_MEMORY (far_buffer), 0, SIZE,
                                    (const guint8 *) "t", 1, &error), error);

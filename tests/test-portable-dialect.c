@@ -352,7 +352,7 @@ run (GpuContext *context, const char *source, gsize local_size, const char *opti
   g_assert_no_error (error);
   out = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, size, &error);
   g_assert_no_error (error);
-  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (out), 0, size, (const guint8 *) &zero,
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (out), 0, size, &zero,
                                    sizeof zero, &error), error);
   gpu_arguments_add_memory (arguments, GPU_MEMORY (in));
   gpu_arguments_add_memory (arguments, GPU_MEMORY (out));

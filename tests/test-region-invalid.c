@@ -56,7 +56,7 @@ refused_pitches (TestFixture *fixture)
                                           &huge, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "destination", "x 4 rows",
                          "exceeds the address space");
-  g_assert_false (gpu_stream_fill (fixture->stream, destination, 0, 16, (const guint8 *) "", 0,
+  g_assert_false (gpu_stream_fill (fixture->stream, destination, 0, 16, "", 0,
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_fill", "empty");
   test_assert_ok (gpu_stream_copy_region (fixture->stream, destination, &slices, source, NULL,

@@ -797,8 +797,8 @@ write_from (TestFixture *place, GpuKernel *kernel, GpuBuffer *buffer, guint32 va
   g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
   g_autoptr (GBytes) content = NULL;
 
-  gpu_arguments_add_value (arguments, (const guint8 *) &address, sizeof address);
-  gpu_arguments_add_value (arguments, (const guint8 *) &value, sizeof value);
+  gpu_arguments_add_value (arguments, &address, sizeof address);
+  gpu_arguments_add_value (arguments, &value, sizeof value);
   test_assert_ok (gpu_stream_launch_arguments (place->stream, kernel, &grid, NULL, arguments,
                                                &error), error);
   test_synchronize (place->stream);

@@ -170,7 +170,7 @@ hazard_untracked (TestFixture *fixture)
    * because hazards cover whole buffers. */
   for (guint32 i = 0; i < 1000; i++)
     {
-      test_assert_ok (gpu_stream_fill (fills, GPU_MEMORY (shared), 64, SIZE - 64, (guint8 *) &i,
+      test_assert_ok (gpu_stream_fill (fills, GPU_MEMORY (shared), 64, SIZE - 64, &i,
                                        sizeof i, &error), error);
       copy (copies, slots, (i * 4) % SIZE, i % 2 == 0 ? shared : slice, (i * 4) % 64, 4);
     }

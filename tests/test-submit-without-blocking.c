@@ -17,7 +17,7 @@ fill (GpuStream *stream, GpuBuffer *buffer)
 {
   g_autoptr (GError) error = NULL;
 
-  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "b", 1,
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, "b", 1,
                                    &error), error);
 }
 

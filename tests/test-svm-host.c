@@ -64,7 +64,7 @@ svm_map_shared (TestFixture *fixture)
   g_clear_object (&first);
   test_assert_value (gpu_mapping_get_data (second), 'q', SIZE);
   g_clear_object (&second);
-  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (svm), 0, SIZE, (const guint8 *) "r", 1,
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (svm), 0, SIZE, "r", 1,
                                    &error), error);
   test_svm_check (svm, 0, SIZE, 'r');
 }
@@ -97,7 +97,7 @@ svm_wrapped (TestFixture *fixture)
       g_clear_object (&mapping);
     }
   g_object_unref (svm);
-  test_assert_ok (gpu_stream_fill (other, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "w", 1,
+  test_assert_ok (gpu_stream_fill (other, GPU_MEMORY (buffer), 0, SIZE, "w", 1,
                                    &error), error);
   test_synchronize (other);
 }
@@ -123,7 +123,7 @@ svm_busy (TestFixture *fixture)
   g_clear_object (&mapping);
   test_svm_set (svm, 0, SIZE, 6);
   mapping = test_svm_map (svm, GPU_MAP_FLAGS_READ, 0, 100);
-  g_assert_false (gpu_stream_fill (fixture->stream, memory, 99, 1, (const guint8 *) "x", 1,
+  g_assert_false (gpu_stream_fill (fixture->stream, memory, 99, 1, "x", 1,
                                    &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
 
@@ -133,7 +133,7 @@ svm_busy (TestFixture *fixture)
   g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)
     test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped");
-  reads = gpu_stream_fill (fixture->stream, memory, 100, 1, (const guint8 *) "x", 1, &error);
+  reads = gpu_stream_fill (fixture->stream, memory, 100, 1, "x", 1, &error);
   g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)
     test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped");
@@ -242,7 +242,7 @@ svm_system_memory (TestFixture *fixture)
   seen = gpu_memory_get_host_bytes (memory);
   g_assert_true (seen == bytes);
   g_assert_true (gpu_svm_get_data (svm) == g_bytes_get_data (bytes, NULL));
-  test_assert_ok (gpu_stream_fill (fixture->stream, memory, 10, 20, (const guint8 *) "ab", 2,
+  test_assert_ok (gpu_stream_fill (fixture->stream, memory, 10, 20, "ab", 2,
                                    &error), error);
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, SIZE,
                                    &error), error);

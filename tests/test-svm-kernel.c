@@ -154,7 +154,7 @@ kernel_buffer_and_svm (TestFixture *fixture)
                                        &error), error);
       test_assert_ok (gpu_stream_launch (stream, kernel, &items, NULL, &error, to, buffer, 0),
                       error);
-      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, size, (const guint8 *) "",
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, size, "",
                                        1, &error), error);
       expected = (expected + 3 + i + 4) * 2;
       if (i % 5 == 0)

@@ -150,7 +150,7 @@ work (gpointer data)
                       error);
       test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (worker->shared), worker->number * 1024,
                                        GPU_MEMORY (own), 0, 1024, &error), error);
-      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (own), 0, SIZE, (const guint8 *) "", 1,
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (own), 0, SIZE, "", 1,
                                        &error), error);
       test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (own), 0, GPU_MEMORY (worker->shared),
                                        worker->number * 1024, 1024, &error), error);

@@ -112,7 +112,7 @@ fill_ints (TestFixture *fixture, GpuMemory *memory, gint32 value)
 {
   g_autoptr (GError) error = NULL;
 
-  test_assert_ok (gpu_stream_fill (fixture->stream, memory, 0, SIZE, (const guint8 *) &value,
+  test_assert_ok (gpu_stream_fill (fixture->stream, memory, 0, SIZE, &value,
                                    sizeof value, &error), error);
 }
 

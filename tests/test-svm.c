@@ -110,13 +110,13 @@ svm_empty (TestFixture *fixture)
   g_assert_cmpuint (gpu_memory_get_device_address (memory), !=, 0);
   g_assert_cmpuint (gpu_memory_get_device_address (memory), !=,
                     gpu_memory_get_device_address (GPU_MEMORY (other)));
-  test_assert_ok (gpu_stream_fill (fixture->stream, memory, 0, 0, (const guint8 *) "a", 1, &error),
+  test_assert_ok (gpu_stream_fill (fixture->stream, memory, 0, 0, "a", 1, &error),
                   error);
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (other), 0, memory, 0, 0, &error),
                   error);
   test_assert_ok (gpu_svm_prefetch (svm, fixture->stream, GPU_MIGRATE_FLAGS_NONE, 0, 0, &error),
                   error);
-  g_assert_false (gpu_stream_fill (fixture->stream, memory, 0, 1, (const guint8 *) "a", 1, &error));
+  g_assert_false (gpu_stream_fill (fixture->stream, memory, 0, 1, "a", 1, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_fill", "0 bytes");
   g_assert_null (gpu_svm_map (svm, NULL, GPU_MAP_FLAGS_READ, 0, 0, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "cannot map 0 bytes");
@@ -230,7 +230,7 @@ svm_linear (TestFixture *fixture)
   g_object_unref (mapping);
 
   test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (a), 128, 3000, three, 3, &error), error);
-  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (a), 4096, 4096, (const guint8 *) "abcd", 4,
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (a), 4096, 4096, "abcd", 4,
                                    &error), error);
   got = gpu_stream_read_bytes (stream, GPU_MEMORY (a), 0, SIZE, &error);
   g_assert_no_error (error);

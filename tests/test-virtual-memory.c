@@ -684,8 +684,8 @@ write_from (GpuContext *context, guint64 address, guint32 value)
   g_assert_no_error (error);
   kernel = gpu_program_get_kernel (program, "set", &error);
   g_assert_no_error (error);
-  gpu_arguments_add_value (arguments, (const guint8 *) &address, sizeof address);
-  gpu_arguments_add_value (arguments, (const guint8 *) &value, sizeof value);
+  gpu_arguments_add_value (arguments, &address, sizeof address);
+  gpu_arguments_add_value (arguments, &value, sizeof value);
   test_assert_ok (gpu_stream_launch_arguments (stream, kernel, &grid, NULL, arguments, &error),
                   error);
   test_synchronize (stream);

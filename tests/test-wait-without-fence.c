@@ -15,7 +15,7 @@ fill (GpuStream *stream, GpuBuffer *buffer)
 {
   g_autoptr (GError) error = NULL;
 
-  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "c", 1,
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, "c", 1,
                                    &error), error);
 }
 

@@ -52,7 +52,7 @@ say_hello (GError **error)
     return FALSE;
 
   /* The methods of a buffer wait for the result. NULL selects the default stream. */
-  if (!gpu_buffer_fill (buffer, NULL, 0, SIZE, (const guint8 *) ".", 1, NULL, error) ||
+  if (!gpu_buffer_fill (buffer, NULL, 0, SIZE, ".", 1, NULL, error) ||
       !gpu_buffer_write (buffer, NULL, 8, greeting, strlen (greeting), NULL, error) ||
       !gpu_buffer_copy (duplicate, NULL, 0, buffer, 0, SIZE, NULL, error))
     return FALSE;

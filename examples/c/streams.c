@@ -90,8 +90,7 @@ enqueue (Run *run, GpuContext *context, GError **error)
       (increment = gpu_program_get_kernel (program, "increment", error)) == NULL ||
       (triple = gpu_program_get_kernel (program, "triple", error)) == NULL ||
       (buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, N * sizeof zero, error)) == NULL ||
-      !gpu_stream_fill (one, GPU_MEMORY (buffer), 0, N * sizeof zero, (const guint8 *) &zero,
-                        sizeof zero, error))
+      !gpu_stream_fill (one, GPU_MEMORY (buffer), 0, N * sizeof zero, &zero, sizeof zero, error))
     return NULL;
 
   for (guint turn = 0; turn < N_TURNS; turn++)

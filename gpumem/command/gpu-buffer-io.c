@@ -507,7 +507,7 @@ gpu_buffer_write_bytes_finish (GpuBuffer     *buffer,
  * @stream: (nullable): the stream to fill on, %NULL for the default stream
  * @offset: offset of the range in @buffer, in bytes
  * @size: the number of bytes, a multiple of @pattern_size
- * @pattern: (array length=pattern_size): the bytes to repeat
+ * @pattern: (array length=pattern_size) (element-type guint8): the bytes to repeat
  * @pattern_size: size of @pattern in bytes, not 0
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
@@ -525,7 +525,7 @@ gpu_buffer_fill (GpuBuffer     *buffer,
                  GpuStream     *stream,
                  gsize          offset,
                  gsize          size,
-                 const guint8  *pattern,
+                 gconstpointer  pattern,
                  gsize          pattern_size,
                  GCancellable  *cancellable,
                  GError       **error)

@@ -211,7 +211,8 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  * @destination: memory of the stream's context
  * @offset: offset of the range in @destination, in bytes
  * @size: the number of bytes, a multiple of @pattern_size; 0 does nothing
- * @pattern: (array length=pattern_size): the bytes to repeat; not used after the call returns
+ * @pattern: (array length=pattern_size) (element-type guint8): the bytes to repeat; not used after
+ *   the call returns
  * @pattern_size: size of @pattern in bytes, not 0
  * @error: return location for an error
  *
@@ -236,7 +237,7 @@ gpu_stream_fill (GpuStream     *stream,
                  GpuMemory     *destination,
                  gsize          offset,
                  gsize          size,
-                 const guint8  *pattern,
+                 gconstpointer  pattern,
                  gsize          pattern_size,
                  GError       **error)
 {
@@ -396,7 +397,8 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
  *   tightly packed rows
  * @extent: size of the region: the width in bytes (a multiple of @pattern_size), the number of rows
  *   and the number of slices
- * @pattern: (array length=pattern_size): the bytes to repeat; not used after the call returns
+ * @pattern: (array length=pattern_size) (element-type guint8): the bytes to repeat; not used after
+ *   the call returns
  * @pattern_size: size of @pattern in bytes, not 0
  * @error: return location for an error
  *
@@ -414,7 +416,7 @@ gpu_stream_fill_region (GpuStream        *stream,
                         GpuMemory        *destination,
                         const GpuLayout  *layout,
                         const GpuExtent  *extent,
-                        const guint8     *pattern,
+                        gconstpointer     pattern,
                         gsize             pattern_size,
                         GError          **error)
 {

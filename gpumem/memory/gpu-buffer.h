@@ -200,7 +200,7 @@ gboolean    gpu_buffer_fill               (GpuBuffer            *buffer,
                                            GpuStream            *stream,
                                            gsize                 offset,
                                            gsize                 size,
-                                           const guint8         *pattern,
+                                           gconstpointer         pattern,
                                            gsize                 pattern_size,
                                            GCancellable         *cancellable,
                                            GError              **error);

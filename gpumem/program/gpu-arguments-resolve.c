@@ -979,7 +979,7 @@ add_refused (GpuArguments             *arguments,
 
     case 'q':
     case 'Q':
-      gpu_arguments_add_value (arguments, (const guint8 *) &number->int64, sizeof number->int64);
+      gpu_arguments_add_value (arguments, &number->int64, sizeof number->int64);
       return TRUE;
 
     case 'e':

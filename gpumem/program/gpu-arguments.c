@@ -391,7 +391,7 @@ gpu_arguments_add_local (GpuArguments *arguments,
 /**
  * gpu_arguments_add_value:
  * @arguments: a #GpuArguments
- * @data: (array length=size) (transfer none): the value, in the layout of the device
+ * @data: (array length=size) (element-type guint8): the value, in the layout of the device
  * @size: bytes of the value
  *
  * Adds a value of any type by its bytes, for example a structure or a vector. The bytes are copied.
@@ -404,9 +404,9 @@ gpu_arguments_add_local (GpuArguments *arguments,
  * Since: 0.1
  */
 void
-gpu_arguments_add_value (GpuArguments *arguments,
-                         const guint8 *data,
-                         gsize         size)
+gpu_arguments_add_value (GpuArguments  *arguments,
+                         gconstpointer  data,
+                         gsize          size)
 {
   GpuArgumentItem *item;
 

@@ -45,9 +45,9 @@ GPU_AVAILABLE_IN_0_1
 void          gpu_arguments_add_local  (GpuArguments *arguments,
                                         gsize         size);
 GPU_AVAILABLE_IN_0_1
-void          gpu_arguments_add_value  (GpuArguments *arguments,
-                                        const guint8 *data,
-                                        gsize         size);
+void          gpu_arguments_add_value  (GpuArguments  *arguments,
+                                        gconstpointer  data,
+                                        gsize          size);
 GPU_AVAILABLE_IN_0_1
 void          gpu_arguments_add_address (GpuArguments *arguments,
                                         guint64       address);

@@ -146,7 +146,7 @@ gboolean        gpu_stream_fill                  (GpuStream            *stream,
                                                   GpuMemory            *destination,
                                                   gsize                 offset,
                                                   gsize                 size,
-                                                  const guint8         *pattern,
+                                                  gconstpointer         pattern,
                                                   gsize                 pattern_size,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
@@ -154,7 +154,7 @@ gboolean        gpu_stream_fill_region           (GpuStream            *stream,
                                                   GpuMemory            *destination,
                                                   const GpuLayout      *layout,
                                                   const GpuExtent      *extent,
-                                                  const guint8         *pattern,
+                                                  gconstpointer         pattern,
                                                   gsize                 pattern_size,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1

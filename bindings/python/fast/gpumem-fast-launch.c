@@ -158,8 +158,7 @@ add_argument (GpuArguments *arguments,
   else if (PyFloat_CheckExact (value))
     gpu_arguments_add_double (arguments, PyFloat_AS_DOUBLE (value));
   else if (PyBytes_CheckExact (value))
-    gpu_arguments_add_value (arguments, (const guint8 *) PyBytes_AS_STRING (value),
-                             PyBytes_GET_SIZE (value));
+    gpu_arguments_add_value (arguments, PyBytes_AS_STRING (value), PyBytes_GET_SIZE (value));
   else
     return add_numpy (arguments, kernel, index, value);
 
