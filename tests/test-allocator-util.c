@@ -52,6 +52,15 @@ alloc_image (TestAllocator *allocator, GError **error)
 }
 
 static GpuMemory *
+alloc_slice (TestAllocator *allocator, gsize size, GError **error)
+{
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (allocator->context, GPU_MEMORY_FLAGS_NONE,
+                                                 size + 1, error);
+
+  return buffer != NULL ? GPU_MEMORY (gpu_buffer_slice (buffer, 1, size, error)) : NULL;
+}
+
+static GpuMemory *
 allocator_alloc (GpuAllocator  *object,
                  gsize          size,
                  GpuStream     *stream G_GNUC_UNUSED,
@@ -76,6 +85,9 @@ allocator_alloc (GpuAllocator  *object,
 
   if (allocator->gives == TEST_GIVES_IMAGE)
     return alloc_image (allocator, error);
+
+  if (allocator->gives == TEST_GIVES_SLICE)
+    return alloc_slice (allocator, size, error);
 
   memory = g_queue_pop_tail (&allocator->kept);
 

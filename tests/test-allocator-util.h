@@ -15,6 +15,7 @@ typedef enum
   TEST_GIVES_RELEASED,
   TEST_GIVES_FOREIGN,               /* memory of another context of the device */
   TEST_GIVES_IMAGE,                 /* an image of 10 x 10 bytes */
+  TEST_GIVES_SLICE,                 /* a slice that starts at an odd offset */
   TEST_GIVES_ERROR
 } TestGives;
 

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "test-allocator-util.h"
 #include "test-pool-util.h"
 
 #define SIZE 100000
@@ -684,6 +685,75 @@ pool_blocks (TestFixture *fixture)
   g_assert_null (gpu_memory_pool_alloc_block (pool, 0, NULL, &error));
   g_assert_no_error (error);
   g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
+}
+
+/* The message of an error starts with the function that the program called, and names no other
+ * function of pools. */
+static void
+assert_names (GError **error, GpuError code, const char *function)
+{
+  g_autofree char *start = g_strdup_printf ("%s: ", function);
+
+  g_assert_error (*error, GPU_ERROR, (int) code);
+  g_test_message ("%s", (*error)->message);
+  g_assert_true (g_str_has_prefix ((*error)->message, start));
+  g_assert_null (strstr ((*error)->message + strlen (start), "gpu_memory_pool_"));
+  g_clear_error (error);
+}
+
+static void
+check_messages (GpuMemoryPool *pool, GpuError code, gboolean blocks)
+{
+  const gsize sizes[] = { 100, 1000 };
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, 1000, NULL, &error));
+  assert_names (&error, code, "gpu_memory_pool_alloc_buffer");
+
+  if (!blocks)
+    return;
+
+  g_assert_null (gpu_memory_pool_alloc_block (pool, 1000, NULL, &error));
+  assert_names (&error, code, "gpu_memory_pool_alloc_block");
+  g_assert_null (gpu_memory_pool_alloc_blocks (pool, sizes, 2, NULL, &error));
+  assert_names (&error, code, "gpu_memory_pool_alloc_blocks");
+  g_assert_null (gpu_memory_pool_alloc_block_aligned (pool, 1000, 4096, NULL, &error));
+  assert_names (&error, code, "gpu_memory_pool_alloc_block_aligned");
+}
+
+static void
+check_limit_messages (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  gpu_memory_pool_set_limit (pool, 1);
+  check_messages (pool, GPU_ERROR_OUT_OF_DEVICE_MEMORY, FALSE);
+}
+
+static void
+pool_messages (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  g_autoptr (GpuMemoryPool) divided = NULL;
+  g_autoptr (TestAllocator) allocator = test_allocator_new (fixture);
+
+  test_pool_each_kind (fixture, check_limit_messages);
+
+  if (!has_blocks (pool))
+    return;
+
+  gpu_memory_pool_free_held (pool);
+  gpu_memory_pool_set_limit (pool, 1);
+  check_messages (pool, GPU_ERROR_OUT_OF_DEVICE_MEMORY, TRUE);
+
+  /* Memory at an odd address cannot be a segment */
+  allocator->gives = TEST_GIVES_SLICE;
+  divided = gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (allocator), GPU_MEMORY_POOL_SEGMENTS,
+                                               4, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_memory_pool_alloc_buffer (divided, 1000, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "TestAllocator", "a multiple of ",
+                         "GPU_MEMORY_POOL_BINS");
+  check_messages (divided, GPU_ERROR_NOT_SUPPORTED, TRUE);
 }
 
 static void
@@ -1608,6 +1678,7 @@ main (int argc, char **argv)
   test_add ("arguments", pool_arguments);
   test_add ("unknown-values", pool_unknown_values);
   test_add ("blocks", pool_blocks);
+  test_add ("messages", pool_messages);
   test_add ("blocks-at-once", pool_blocks_at_once);
   test_add ("block-streams", pool_block_streams);
   test_add ("borrowed-stream", pool_borrowed_stream);

@@ -570,7 +570,7 @@ alloc_blocks (GpuMemoryPool   *pool,
   if (failure == NULL)
     return TRUE;
 
-  g_propagate_error (error, failure);
+  g_propagate_prefixed_error (error, failure, "%s: ", function);
 
   return FALSE;
 }
@@ -799,12 +799,11 @@ alloc_memory (GpuMemoryPool  *pool,
 
   suballocation = _gpu_pool_core_alloc (core, size, alignment, timeline, error);
 
-  if (suballocation == NULL)
-    return NULL;
+  memory = suballocation != NULL
+           ? _gpu_pool_core_new_memory (core, pool->context, is_svm, suballocation, timeline, error)
+           : NULL;
 
-  memory = _gpu_pool_core_new_memory (core, pool->context, is_svm, suballocation, timeline, error);
-
-  if (memory == NULL)
+  if (G_UNLIKELY (memory == NULL))
     g_prefix_error (error, "%s: ", function);
 
   return memory;

@@ -131,8 +131,8 @@ alloc_outside (GpuPoolCore  *core,
   if (memory != NULL && _gpu_context_get_native (memory->context) != core->context)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
-                   "gpu_memory_pool_alloc: the allocator %s returned a %s of another context than "
-                   "that of the pool; allocate from the context of the pool",
+                   "the allocator %s returned a %s of another context than that of the pool; "
+                   "allocate from the context of the pool",
                    G_OBJECT_TYPE_NAME (core->allocator), G_OBJECT_TYPE_NAME (memory));
       return NULL;
     }
@@ -141,9 +141,8 @@ alloc_outside (GpuPoolCore  *core,
     return g_steal_pointer (&memory);
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "gpu_memory_pool_alloc: the stream of the allocator is being captured into "
-                       "a graph, which would allocate the memory of the pool; end the capture "
-                       "first");
+                       "the stream of the allocator is being captured into a graph, which would "
+                       "allocate the memory of the pool; end the capture first");
 
   return NULL;
 }
@@ -258,14 +257,14 @@ alloc_segment (gpointer         owner,
 
   if (memory->storage->root->is_exclusive)
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "gpu_memory_pool_alloc_block: memory of the allocator %s cannot be divided, "
-                 "because host and device cannot use it at the same time; use GPU_MEMORY_POOL_BINS",
+                 "memory of the allocator %s cannot be divided, because host and device cannot use "
+                 "it at the same time; use GPU_MEMORY_POOL_BINS",
                  G_OBJECT_TYPE_NAME (core->allocator));
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "gpu_memory_pool_alloc_block: the allocator %s returned %" G_GSIZE_FORMAT
-                 " bytes at address 0x%" G_GINT64_MODIFIER "x, but a segment needs %"
-                 G_GSIZE_FORMAT " bytes at a multiple of %" G_GSIZE_FORMAT,
+                 "the allocator %s returned %" G_GSIZE_FORMAT " bytes at address 0x%"
+                 G_GINT64_MODIFIER "x, but a segment needs %" G_GSIZE_FORMAT
+                 " bytes at a multiple of %" G_GSIZE_FORMAT "; use GPU_MEMORY_POOL_BINS",
                  G_OBJECT_TYPE_NAME (core->allocator), memory->size,
                  gpu_memory_get_device_address (memory), size - get_slack (core), core->unit);
 

@@ -52,7 +52,7 @@ add_fence (gpointer   key,
   if (_gpu_pool_is_capturing (timeline))
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY,
-                           "gpu_memory_pool_alloc_block: work of the stream is being captured");
+                           "work of the stream is being captured");
       return FALSE;
     }
 
@@ -64,7 +64,13 @@ add_fence (gpointer   key,
   *seq = timeline->submitted;
   _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
-  return _gpu_native_context_end (timeline->context, "gpu_memory_pool_alloc_block", failure, error);
+  if (failure == NULL)
+    return TRUE;
+
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, failure);
+
+  return FALSE;
 }
 
 /* Work of a lost device counts as completed. */

@@ -918,6 +918,11 @@ gpu_memory_pool_new (GpuContext         *context,
  * memory is first used, an error occurs too late for the pool to free other memory and try again.
  * Does not block.
  *
+ * %GPU_MEMORY_POOL_SEGMENTS, which is also the choice of %GPU_MEMORY_POOL_AUTOMATIC for most
+ * allocators, divides the memory of @allocator. Except on OpenCL, the memory must then start at a
+ * multiple of 512 bytes, or of the alignment of the device if that is larger; otherwise requests
+ * fail with %GPU_ERROR_NOT_SUPPORTED. %GPU_MEMORY_POOL_BINS accepts any address.
+ *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_INVALID_ARGUMENT or
  *   %GPU_ERROR_NOT_SUPPORTED for an unsuitable @kind, %GPU_ERROR_INVALID_ARGUMENT if @leading_bits
  *   is too large or @allocator has no context, or %GPU_ERROR_DEVICE_LOST
