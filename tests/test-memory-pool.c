@@ -425,6 +425,72 @@ check_memory_pressure (TestFixture *fixture, GpuMemoryPool *pool)
   g_signal_handler_disconnect (fixture->context, handler);
 }
 
+/* --- memory info ----------------------------------------------------------------------- */
+
+#define LIMIT ((guint64) 48 << 20)
+
+static void
+assert_memory_info (GpuMemoryPool *pool, guint64 free_bytes, guint64 total)
+{
+  g_autoptr (GError) error = NULL;
+  guint64 free_size, total_size;
+
+  test_assert_ok (gpu_allocator_get_memory_info (GPU_ALLOCATOR (pool), &free_size, &total_size,
+                                                 &error), error);
+  g_assert_cmpuint (free_size, ==, free_bytes);
+  g_assert_cmpuint (total_size, ==, total);
+}
+
+/* All memory that is not in use is free, even if the pool holds it. */
+static void
+assert_unused_is_free (GpuMemoryPool *pool)
+{
+  assert_memory_info (pool, LIMIT - test_pool_get_figure (pool, "used-bytes"), LIMIT);
+}
+
+static void
+check_memory_info (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  gpu_memory_pool_set_limit (pool, LIMIT);
+  assert_unused_is_free (pool);
+  buffer = test_pool_take (pool, 3 << 20, NULL);
+  g_object_unref (test_pool_take (pool, 5 << 20, NULL));
+  g_assert_cmpuint (test_pool_get_figure (pool, "used-bytes"), >=, 3 << 20);
+  assert_unused_is_free (pool);
+
+  /* More than the new limit is in use */
+  gpu_memory_pool_set_limit (pool, 1 << 20);
+  assert_memory_info (pool, 0, 1 << 20);
+}
+
+static void
+pool_memory_info (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuImmediateAllocator) allocator =
+    gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_FLAGS_NONE, &error);
+  g_autoptr (GpuLimitAllocator) limit = NULL;
+
+  g_assert_no_error (error);
+  test_pool_each_kind (fixture, check_memory_info);
+  limit = gpu_limit_allocator_new (GPU_ALLOCATOR (allocator), LIMIT);
+
+  for (guint kind = GPU_MEMORY_POOL_SEGMENTS; kind <= GPU_MEMORY_POOL_BINS; kind++)
+    {
+      g_autoptr (GpuMemoryPool) pool =
+        gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (limit), kind, 4, &error);
+      g_autoptr (GpuBuffer) buffer = NULL;
+
+      g_assert_no_error (error);
+      buffer = test_pool_take (pool, 3 << 20, NULL);
+      assert_unused_is_free (pool);
+      g_clear_object (&buffer);
+      assert_memory_info (pool, LIMIT, LIMIT);
+    }
+}
+
 /* The handlers of requests that request memory themselves */
 typedef struct
 {
@@ -1672,6 +1738,7 @@ main (int argc, char **argv)
   test_add ("stop-holding", pool_stop_holding);
   test_add ("stop-holding-in-flight", pool_stop_holding_in_flight);
   test_add ("memory-pressure", pool_memory_pressure);
+  test_add ("memory-info", pool_memory_info);
   test_add ("greedy-handler", pool_greedy_handler);
   test_add ("out-of-memory", pool_out_of_memory);
   test_add ("release-threshold", pool_release_threshold);

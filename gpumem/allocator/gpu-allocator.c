@@ -296,7 +296,7 @@ gpu_allocator_get_context (GpuAllocator *allocator)
  * @error: return location for an error
  *
  * Gets the free and the total memory: the values of gpu_context_get_memory_info(), unless
- * @allocator overrides them, as a #GpuLimitAllocator does. Does not block.
+ * @allocator overrides them, as a #GpuLimitAllocator and a #GpuMemoryPool do. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @allocator has no context, or with
  *   the driver's error

@@ -84,6 +84,9 @@
  * the pool tries to map some memory, because containers may forbid it. The memory is on the NUMA
  * node of the device.
  *
+ * For gpu_allocator_get_memory_info(), the unused memory of the pool is free, and
+ * #GpuMemoryPool:limit is the most memory that there is.
+ *
  * A pool may be finalized while its memory is in use. The memory remains valid.
  *
  * The properties that count blocks, bytes and calls change without notifications, unless
@@ -851,6 +854,50 @@ gpu_memory_pool_allocator_get_context (GpuAllocator *allocator)
   return GPU_MEMORY_POOL (allocator)->context;
 }
 
+static gboolean
+get_upstream_info (GpuMemoryPool  *pool,
+                   guint64        *free_size,
+                   guint64        *total_size,
+                   GError        **error)
+{
+  GpuMemoryInfoSource source;
+
+  if (pool->allocator != NULL)
+    return gpu_allocator_get_memory_info (pool->allocator, free_size, total_size, error);
+
+  return gpu_context_get_memory_info (pool->context, free_size, total_size, &source, error);
+}
+
+/* The unused memory of the pool is free for its requests. */
+static gboolean
+gpu_memory_pool_allocator_get_memory_info (GpuAllocator  *allocator,
+                                           guint64       *free_size,
+                                           guint64       *total_size,
+                                           GError       **error)
+{
+  GpuMemoryPool *pool = GPU_MEMORY_POOL (allocator);
+  guint64 limit;
+  GpuPoolStats stats;
+
+  if (!_gpu_memory_pool_check (pool, "gpu_allocator_get_memory_info", error)
+      || !get_upstream_info (pool, free_size, total_size, error))
+    return FALSE;
+
+  get_stats (pool, &stats);
+  limit = _gpu_memory_pool_get_limit (pool, &pool->limits.limit);
+  *free_size += stats.managed_bytes - MIN (stats.used_bytes, stats.managed_bytes);
+
+  if (limit != 0)
+    {
+      *free_size = MIN (*free_size, limit - MIN (stats.used_bytes, limit));
+      *total_size = MIN (*total_size, limit);
+    }
+
+  *free_size = MIN (*free_size, *total_size);
+
+  return TRUE;
+}
+
 static void
 gpu_memory_pool_allocator_trim (GpuAllocator *allocator,
                                 guint64       held_bytes)
@@ -863,6 +910,7 @@ allocator_iface_init (GpuAllocatorInterface *iface)
 {
   iface->alloc = gpu_memory_pool_allocator_alloc;
   iface->get_context = gpu_memory_pool_allocator_get_context;
+  iface->get_memory_info = gpu_memory_pool_allocator_get_memory_info;
   iface->trim = gpu_memory_pool_allocator_trim;
 }
 

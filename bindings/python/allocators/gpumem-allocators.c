@@ -275,22 +275,9 @@ gpumem_allocators_get_memory (int      device,
                               guint64 *total_size)
 {
   GpuMemoryPool *pool = gpumem_peek_pool (device);
-  guint64 limit, active, managed;
 
-  if (pool == NULL || !gpu_allocator_get_memory_info (GPU_ALLOCATOR (pool), free_size, total_size,
-                                                      NULL))
-    return FALSE;
-
-  g_object_get (pool, "limit", &limit, "active-bytes", &active, "managed-bytes", &managed, NULL);
-  *free_size += managed - MIN (managed, active);
-
-  if (limit != 0)
-    {
-      *total_size = MIN (*total_size, limit);
-      *free_size = MIN (*free_size, limit - MIN (limit, active));
-    }
-
-  return TRUE;
+  return pool != NULL && gpu_allocator_get_memory_info (GPU_ALLOCATOR (pool), free_size, total_size,
+                                                        NULL);
 }
 
 /* Returns a reference to the pool of the device, or to the pool that is offered. */
