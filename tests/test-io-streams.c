@@ -415,7 +415,7 @@ receiver_end (Receiver *receiver)
 }
 
 /* Splices that wait for their peers do not delay other asynchronous calls, although GIO has few
- * threads and starts more of them slowly: for so many calls in more than a minute. */
+ * threads and starts more of them slowly: one for each splice after more than a minute. */
 static void
 io_many_splices (TestFixture *fixture)
 {

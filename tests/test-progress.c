@@ -335,8 +335,8 @@ on_tick (gpointer data)
   return G_SOURCE_CONTINUE;
 }
 
-/* Returns how often the main loop runs a timer while the stream copies. The call returns, and the
- * main loop runs, before the stream reaches the copy. */
+/* Returns the number of times that the main loop runs a timer while the stream copies. The call
+ * returns, and the main loop runs, before the stream reaches the copy. */
 static guint
 count_ticks (TestFixture *fixture, GpuBuffer *buffer, GBytes *bytes)
 {
