@@ -28,7 +28,7 @@
  * ]|
  *
  * An adaptor forwards requests to another allocator, its upstream, and counts, limits, logs or
- * delays them. Adaptors are allocators, so they can be stacked. In other languages than C, a class
+ * delays them. Adaptors are allocators, so they can be stacked. In languages other than C, a class
  * that derives from #GpuAllocatorAdaptor forwards all requests that it does not override.
  *
  * An adaptor tracks memory until gpu_allocator_free() frees the memory or the memory has no users
@@ -280,7 +280,8 @@ check_upstream (GpuAllocatorAdaptor  *adaptor,
 {
   if (adaptor->upstream == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the adaptor %s has no upstream", function, G_OBJECT_TYPE_NAME (adaptor));
+                 "%s: the adaptor %s has no upstream; pass an allocator when you create it",
+                 function, G_OBJECT_TYPE_NAME (adaptor));
 
   return adaptor->upstream != NULL;
 }

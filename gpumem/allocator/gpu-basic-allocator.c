@@ -342,8 +342,8 @@ check_stream (GpuBasicAllocator  *allocator,
       if (!klass->needs_stream)
         return TRUE;
 
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no stream was given",
-                   function);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no stream was given; "
+                   "the allocator needs one", function);
       return FALSE;
     }
 
@@ -354,7 +354,10 @@ check_stream (GpuBasicAllocator  *allocator,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the stream belongs to another context", function);
+               "%s: the stream belongs to another context, on %s, than the allocator, on %s",
+               function,
+               _gpu_context_get_native (gpu_stream_get_context (allocator->stream))->devices[0]->id,
+               _gpu_context_get_native (allocator->context)->devices[0]->id);
 
   return FALSE;
 }
@@ -625,7 +628,7 @@ stream_alloc (GpuBasicAllocator  *allocator,
     return (GpuMemory *) gpu_buffer_new_on_stream (stream, allocator->flags, size, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_allocator_alloc: the stream belongs to another context");
+               "gpu_allocator_alloc: the stream belongs to another context than the allocator");
 
   return NULL;
 }

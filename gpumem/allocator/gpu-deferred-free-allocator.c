@@ -483,7 +483,8 @@ gpu_deferred_free_allocator_unhold (GpuDeferredFreeAllocator  *allocator,
     flush (core, FALSE);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_deferred_free_allocator_unhold: there was no hold before");
+                 "gpu_deferred_free_allocator_unhold: no hold is in effect; "
+                 "call gpu_deferred_free_allocator_hold() first");
 
   return held;
 }

@@ -93,7 +93,8 @@ external_check (GpuBasicAllocator  *allocator,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_external_allocator_new: no functions were given");
+               "gpu_external_allocator_new: no functions were given; "
+               "the constructor sets the functions that allocate and free");
 
   return FALSE;
 }

@@ -378,7 +378,8 @@ gpu_statistics_allocator_pop (GpuStatisticsAllocator  *allocator,
     return frame_to_variant (&frame);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_statistics_allocator_pop: there was no push before in this thread");
+               "gpu_statistics_allocator_pop: this thread has no push in effect; "
+               "call gpu_statistics_allocator_push() in it first");
 
   return NULL;
 }
