@@ -1082,11 +1082,11 @@ check_moving (TestFixture *fixture, GpuMemoryPool *pool)
       while (gpu_memory_get_native_handle (GPU_MEMORY (buffer)) != 0)
         g_thread_yield ();
       g_assert_false (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error));
-      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill", "on its way");
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill", "another thread");
       g_assert_false (gpu_buffer_spill (buffer, NULL, &error));
-      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_spill", "on its way");
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_spill", "another thread");
       g_assert_false (gpu_buffer_unspill (buffer, NULL, &error));
-      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_unspill", "on its way");
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_unspill", "another thread");
 
       /* Release in another thread, because the release would block if the library held the lock
        * during the read */
@@ -1125,7 +1125,7 @@ run_mover (gpointer data)
 
       if (!(i % 2 == 0 ? gpu_buffer_spill (buffer, NULL, &error)
                        : gpu_buffer_unspill (buffer, NULL, &error)))
-        test_assert_gpu_error (error, GPU_ERROR_BUSY, "on its way");
+        test_assert_gpu_error (error, GPU_ERROR_BUSY, "another thread");
     }
 
   return NULL;

@@ -164,7 +164,8 @@ svm_invalid_arguments (TestFixture *fixture)
   refuse (fixture, 0, 0, (gsize) 1 << 60, 0, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "1152921504606846976");
   refuse (fixture, 0, 0, G_MAXSIZE - 100, 1 << 20, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "bytes");
   if (test_has_exclusive_handover (fixture))
-    refuse (fixture, GPU_MEMORY_FLAGS_UNTRACKED, 0, SIZE, 0, GPU_ERROR_NOT_SUPPORTED, "tracked");
+    refuse (fixture, GPU_MEMORY_FLAGS_UNTRACKED, 0, SIZE, 0, GPU_ERROR_NOT_SUPPORTED,
+            "GPU_MEMORY_FLAGS_UNTRACKED");
 }
 
 /* The access flags of buffers also restrict the access of the host and of kernels to SVM. */

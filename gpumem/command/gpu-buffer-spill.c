@@ -48,8 +48,8 @@ set_move_error (GpuMemory   *memory,
                  memory->size, obstacle);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory of %" G_GSIZE_FORMAT
-                 " bytes is in use by slices, images, mappings, bytes or prepared launches",
-                 function, memory->size);
+                 " bytes is in use by slices, images, mappings, bytes or prepared launches; "
+                 "drop these first", function, memory->size);
 }
 
 /* Changes the state from @from to SPILLING or MOVING, as the first step of a move to the state

@@ -748,7 +748,8 @@ ref_range (GpuMapping  *mapping,
 
   if (data == NULL)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED, "%s: the mapping is unmapped", function);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
+                   "%s: the mapping is unmapped; map the memory again", function);
       return NULL;
     }
 
@@ -846,8 +847,8 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
 
   if (!writable)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the %" G_GSIZE_FORMAT " bytes are mapped for reading only", function,
-                 mapping->range->mapped_size);
+                 "%s: the %" G_GSIZE_FORMAT " bytes are mapped for reading only; "
+                 "map them with GPU_MAP_FLAGS_WRITE", function, mapping->range->mapped_size);
   else if (size > 0)
     memcpy (mapped, data, size);
 

@@ -468,9 +468,8 @@ _gpu_fail_host_overlap (const guint8   *place,
                         GError        **error)
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the ranges of the host bytes at address %p and of offset %" G_GSIZE_FORMAT
-               " at address %p of the same memory overlap", function, data, offset,
-               place + offset);
+               "%s: the host bytes at address %p and the range at offset %" G_GSIZE_FORMAT
+               ", address %p, of the same memory overlap", function, data, offset, place + offset);
 
   return FALSE;
 }

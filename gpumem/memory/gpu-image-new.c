@@ -374,9 +374,10 @@ check_host (const Creation        *creation,
 
   flags = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, creation->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: memory flags %s, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
-               G_GSIZE_FORMAT " (also of the last ones) do not fit texels of %" G_GSIZE_FORMAT
-               " bytes and the %" G_GSIZE_FORMAT " bytes that were given",
+               "%s: an image over existing host memory cannot have memory flags %s, row pitch %"
+               G_GSIZE_FORMAT " and slice pitch %" G_GSIZE_FORMAT " with texels of %" G_GSIZE_FORMAT
+               " bytes in %" G_GSIZE_FORMAT " bytes, which must include the gaps after the last "
+               "row and slice",
                creation->function, flags, creation->row_pitch, creation->slice_pitch,
                texel_size, size);
 

@@ -417,9 +417,10 @@ _gpu_memory_fail_in_state (GpuMemory       *memory,
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                  "%s: the %s is spilled to the host; gpu_buffer_unspill() restores it", function,
                  what);
-  else /* on its way, or usable again since the caller checked the state */
+  else /* being moved, or usable again since the caller checked the state */
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                 "%s: the %s is on its way to the host or back", function, what);
+                 "%s: another thread spills or restores the %s; wait for that call", function,
+                 what);
 
   return FALSE;
 }

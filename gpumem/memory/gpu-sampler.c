@@ -468,7 +468,7 @@ check_description (const GpuSamplerDescription  *description,
       || (guint) description->mip_filter_mode > GPU_FILTER_MODE_LINEAR)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_sampler_new: unknown filter mode: %d, or between mip levels %d",
+                   "gpu_sampler_new: unknown filter mode %d, or %d between mip levels",
                    description->filter_mode, description->mip_filter_mode);
       return FALSE;
     }
@@ -489,7 +489,8 @@ check_description (const GpuSamplerDescription  *description,
   if (isnan (description->lod_bias) || !(description->min_lod <= description->max_lod))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_sampler_new: mip levels from %g to %g, with a bias of %g",
+                   "gpu_sampler_new: the range of mip levels from %g to %g, with a bias of %g, is "
+                   "not valid",
                    description->min_lod, description->max_lod, description->lod_bias);
       return FALSE;
     }

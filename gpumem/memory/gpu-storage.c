@@ -755,7 +755,8 @@ _gpu_storage_empty (GpuStorage  *storage,
 {
   if (g_atomic_int_get (&storage->users) != 1 || g_atomic_pointer_get (&storage->hooks) != NULL)
     {
-      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY, "the memory is in use elsewhere");
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY,
+                           "the memory is in use by slices, mappings or other memory objects");
       return FALSE;
     }
 

@@ -257,7 +257,7 @@ check_arguments (const Allocation  *allocation,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the alignment of %" G_GSIZE_FORMAT " bytes is not a power of two or too large",
+               "%s: the alignment of %" G_GSIZE_FORMAT " bytes is too large or not a power of two",
                allocation->function, allocation->alignment);
 
   return FALSE;
@@ -374,8 +374,8 @@ check_tracked (const Allocation       *allocation,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: on %s uses of shared memory must be tracked: host and streams take turns",
-               allocation->function, context->devices[0]->id);
+               "%s: on %s, the host and the streams use shared memory in turns; allocate it "
+               "without GPU_MEMORY_FLAGS_UNTRACKED", allocation->function, context->devices[0]->id);
 
   return FALSE;
 }

@@ -86,7 +86,8 @@ check_sampler (GpuImage          *image,
   if ((*native)->context != context)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the sampler belongs to another context", function);
+                   "%s: the sampler belongs to another context, on %s, than the image, on %s",
+                   function, (*native)->context->devices[0]->id, context->devices[0]->id);
       return FALSE;
     }
 
