@@ -264,7 +264,8 @@ find_native (const char  *name,
       g_autofree char *valid = g_utf8_make_valid (name, -1);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_device_find: \"%s\" cannot be the name of a device", valid);
+                   "gpu_device_find: \"%s\" cannot be the name of a device; "
+                   "pass an id such as cuda:0, or a name in UTF-8", valid);
       return NULL;
     }
 

@@ -247,7 +247,7 @@ static GError *
 wait_for_event (GpuHostStream *stream,
                 GpuHostEvent  *event)
 {
-  static const char *const text = "host: the event waited for failed";
+  static const char *const text = "host: an event that the stream waited for has failed";
   const GError *cause;
   gboolean stopped;
 

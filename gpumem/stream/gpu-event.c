@@ -1009,7 +1009,8 @@ get_timed (GpuEvent    *event,
 
     case GPU_EVENT_STATUS_PENDING:
       if (error == NULL || *error == NULL)
-        g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the event is not complete", function);
+        g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                     "%s: the event is not complete; wait for it first", function);
       return NULL;
 
     case GPU_EVENT_STATUS_FAILED:
