@@ -139,7 +139,8 @@ _gpu_debug_log (GpuDebugFlags  flags,
                     "MESSAGE", "%s: %s", key_of (flags), text);
 }
 
-/* A thread that counts no object sees the results of the work that has held objects. */
+/* The release order lets a thread that counts 0 objects see the results of the work that held the
+ * objects. */
 void
 _gpu_live_add (GpuLiveKind kind,
                int         delta)

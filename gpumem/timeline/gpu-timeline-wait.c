@@ -561,21 +561,21 @@ add_waiter_locked (GpuTimeline    *timeline,
   return TRUE;
 }
 
-/* Adds a waiter. If the points are already reached, sets @over instead. */
+/* Adds a waiter. If the points are already reached, sets @reached instead. */
 static gboolean
 add_waiter (GpuTimeline    *timeline,
             guint64         first,
             guint64         last,
             GpuWaiterFunc   func,
             gpointer        data,
-            gboolean       *over,
+            gboolean       *reached,
             GError        **error)
 {
   gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   gboolean success;
 
-  *over = timeline->completed >= last;
-  success = *over || add_waiter_locked (timeline, first, last, func, data, error);
+  *reached = timeline->completed >= last;
+  success = *reached || add_waiter_locked (timeline, first, last, func, data, error);
   _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   return success;
@@ -600,10 +600,10 @@ _gpu_timeline_notify_points (GpuTimeline    *timeline,
                              GError        **error)
 {
   g_autoptr (GError) failure = NULL;
-  gboolean over = _gpu_timeline_is_complete (timeline, last);
+  gboolean reached = _gpu_timeline_is_complete (timeline, last);
 
-  if (!over && (!_gpu_backend_check_process (&failure)
-                || !add_waiter (timeline, first, last, func, data, &over, &failure)))
+  if (!reached && (!_gpu_backend_check_process (&failure)
+                || !add_waiter (timeline, first, last, func, data, &reached, &failure)))
     {
       _gpu_native_context_report (timeline->context, failure);
       g_propagate_error (error, g_steal_pointer (&failure));
@@ -611,7 +611,7 @@ _gpu_timeline_notify_points (GpuTimeline    *timeline,
       return FALSE;
     }
 
-  if (over)
+  if (reached)
     {
       _gpu_timeline_check_points (timeline, first, last, &failure);
       func (data, failure);

@@ -447,7 +447,6 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
   return ops->flush (timeline->stream, error) ? _gpu_fence_ref (fence) : NULL;
 }
 
-/* A fence of a capture is not listed: its event is invalid after the capture. */
 static guint64
 get_handle_locked (GpuTimeline *timeline)
 {
@@ -470,6 +469,7 @@ _gpu_timeline_get_stream_fence_locked (GpuTimeline  *timeline,
 
   *captured = get_handle_locked (timeline);
 
+  /* Does not list the fence, whose event is invalid after the capture. */
   return record_fence_locked (timeline, error);
 }
 
