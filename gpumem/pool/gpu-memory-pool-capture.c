@@ -86,8 +86,8 @@ set_active_locked (GpuPoolCapture *capture,
 
 /* --- the pool of a capture --------------------------------------------------------------- */
 
-/* Without a stream: the block has no pending uses, and the request neither waits nor moves
- * memory. */
+/* Allocates a block without a stream: such a block has no pending uses, and the request neither
+ * waits nor moves memory. */
 static gboolean
 alloc_segment (gpointer         owner,
                gsize            size,
@@ -547,7 +547,7 @@ _gpu_pool_captures_end (gpointer data,
 
 /* --- returning memory ------------------------------------------------------------------------ */
 
-/* All memory of the capture is freed. May be called by a free on any thread. */
+/* Called on any thread when all memory of the capture is free. */
 static void
 drained (gpointer data)
 {
@@ -576,7 +576,7 @@ add_orphan (GpuPoolCapture *capture)
   g_mutex_unlock (&_gpu_pool_captures_lock);
 }
 
-/* Nothing is allocated for released captures any more. */
+/* Makes released captures inactive: the pool allocates no more memory for them. */
 static void
 deactivate_released (GpuPoolHooksState *state)
 {

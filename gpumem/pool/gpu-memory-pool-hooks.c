@@ -391,9 +391,9 @@ is_per_thread (GpuPoolHooksState *state,
          && state->owner->core->context->backend->stream->has_default_handles;
 }
 
-/* Returns whether @id, of the stream that has the handle now, is that of @stream. The driver does
- * not report the id while the stream is capturing, or after an error. A stream whose id was unknown
- * is not taken for a destroyed one: end_stream() would not find its record. */
+/* Returns whether @stream is the stream with the id @id, which has the handle. An id is 0 if the
+ * driver did not report it, because the stream was capturing or after an error. In this case
+ * returns TRUE, because the record of a stream must stay in the table for end_stream(). */
 static inline gboolean
 is_same_stream (GpuPoolHooksStream *stream,
                 guint64             id)

@@ -722,7 +722,7 @@ choose_context (GpuMemoryPool  *pool,
                  "%s: neither a context nor an allocator with a context was given", FUNCTION);
   else if (context != NULL && context != pool->context)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the allocator belongs to another context", FUNCTION);
+                 "%s: the allocator belongs to another context than the pool", FUNCTION);
   else
     return _gpu_context_check (pool->context, FUNCTION, error);
 

@@ -128,7 +128,7 @@ _gpu_pool_set_limits (GpuPool             *pool,
   pool->limits = *limits;
   _gpu_pool_set_cache_limits (pool);
 
-  /* Threads no longer return, by themselves, the memory that they hold beyond their new shares. */
+  /* Threads do not return, by themselves, the memory that they hold beyond their new shares. */
   if (pool->cache_budget < budget || (may_lend && !pool->may_lend))
     _gpu_pool_cache_flush_all (pool, FALSE);
   _gpu_pool_unlock_and_destroy (pool);
