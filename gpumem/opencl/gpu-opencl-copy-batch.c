@@ -11,9 +11,9 @@
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
-/* The number of copies between two memory objects from which on the kernel is used. The driver
- * compiles the kernel before the first such batch. The second number is that of the pairs of memory
- * objects for which one batch uses the kernel. */
+/* The kernel does the copies between two memory objects if a batch has at least MIN_COPIES of them.
+ * It serves at most MAX_PAIRS pairs of memory objects in a batch; commands do all other copies. The
+ * driver compiles the kernel before the first batch of MIN_COPIES copies. */
 #define MIN_COPIES 16
 #define MAX_PAIRS  16
 
@@ -350,7 +350,8 @@ find_pair (const GpuBufferCopy *copy,
   return i;
 }
 
-/* Chooses the way of each copy: sets @chosen to the index of its pair, or to MAX_PAIRS. */
+/* Chooses how to do each copy: sets @chosen to the index of its pair if the kernel does the copy,
+ * and to MAX_PAIRS if a command does. */
 static void
 choose (const GpuBufferCopy *copies,
         gsize                n_copies,
