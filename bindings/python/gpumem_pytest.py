@@ -8,10 +8,10 @@ A test with a fixture gpu_device, gpu_context or gpu_stream runs once for each d
         buffer.fill(3)
         assert buffer.read() == b"\\3" * 100
 
---gpu=WORDS, or GPUMEM_TEST in the environment, selects the devices, as a comma-separated list of
-words: an id (opencl:0:0), a back end (cuda), a back end and a part of its platform (opencl:pocl),
-or a part of a name. By default, tests run on all devices. Tests of unusable devices are skipped
-with the reason.
+--gpu=WORDS, or GPUMEM_TEST in the environment, selects the devices. Commas or semicolons separate
+the words. A word is an id (opencl:0:0), a back end (cuda), a back end and a part of its platform
+(opencl:pocl), or a part of a name. By default, tests run on all devices. Tests of unusable devices
+are skipped with the reason.
 
 A test that needs an optional capability names it, and is skipped on devices without it:
 

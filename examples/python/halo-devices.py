@@ -4,7 +4,7 @@
 
     ./halo-devices.py --width 16384 --rows 65536 --steps 256 --depth 32 --workers 4
 
-The devices exchange rows directly where the driver can do that, and else through page-locked
+The devices exchange rows directly where the driver can do that, otherwise through page-locked
 memory. If there is only one device, it serves all bands, each in a context of its own. See
 halo.py."""
 

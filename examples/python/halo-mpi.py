@@ -5,7 +5,7 @@
     mpiexec -n 4 python3 -m mpi4py halo-mpi.py --width 16384 --rows 65536 --steps 256 --depth 32
 
 Processes of one machine take different devices of the default back end. MPI gets the memory of the
-device if it is CUDA-aware, and else page-locked memory. See halo.py."""
+device if it is CUDA-aware, otherwise page-locked memory. See halo.py."""
 
 import os
 

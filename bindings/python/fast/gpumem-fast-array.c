@@ -728,7 +728,7 @@ install_work (PyTypeObject *type)
                   "allocator=None, stream=None, order='K'",
                   "Returns a new array with a copy of the elements, made on the device. The order "
                   "is \"C\", \"F\", \"A\" for \"F\" if this array is contiguous in that order "
-                  "alone, and else \"C\", or \"K\" for that of this array.");
+                  "alone, otherwise \"C\", or \"K\" for that of this array.");
   static PyMethodDef fill_def =
     GPU_FAST_DEF ("fill", array_fill,
                   "value, stream=None",

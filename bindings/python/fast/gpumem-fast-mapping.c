@@ -328,7 +328,8 @@ unmap (PyObject *self)
 
   if (g_object_get_qdata ((GObject *) mapping, mapped_quark) != NULL)
     {
-      PyErr_SetString (PyExc_BufferError, "a mapping cannot be unmapped while views of it exist");
+      PyErr_SetString (PyExc_BufferError, "a mapping cannot be unmapped while views of it exist: "
+                       "drop them first");
       return NULL;
     }
 

@@ -38,10 +38,10 @@ def exceeds_limit(pool, size):
 
 
 def wrap_get_data(worker, wait_for_writes):
-    """Wraps Worker.get_data(), which sends values to the client or to a worker: the values are read
-    for a message, see Data, once their work has completed. Meanwhile the worker answers others.
-    Clients and workers of the same process get the objects themselves; such clients can use them on
-    the device only."""
+    """Wraps Worker.get_data(), which sends values to the client or to a worker. Once the work on
+    the values has completed, reads them for a message: see Data. The worker answers other requests
+    meanwhile. Clients and workers of the same process get the objects themselves; such clients can
+    use them on the device only."""
     get_data = worker.handlers["get_data"]
 
     async def send(comm, keys=None, who=None, **kwargs):

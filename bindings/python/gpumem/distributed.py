@@ -9,12 +9,12 @@
 
 From then on, tasks take and return Gpu.Array and Gpu.Buffer. They allocate in the context of their
 process, gpumem.distributed.context(). If the data of a worker exceed the target, the worker moves
-the least recently used ones to the host with Gpu.Buffer.spill(), and Dask moves them to disk.
+the least recently used data to the host with Gpu.Buffer.spill(), and Dask moves them to disk.
 
 Importing this module registers the serialisation of both classes with Dask. A process that receives
 them must have imported it, as register() and `dask worker --preload gpumem.distributed` do.
-After the import, pickle also saves objects of both classes as such, and not as NumPy arrays: Dask
-sends arguments, functions, and objects that have arrays with pickle.
+After the import, pickle saves objects of both classes as arrays and buffers, and not as NumPy
+arrays. Dask uses pickle to send arguments, functions, and objects that contain arrays.
 
 Only elements and sizes travel: the receiver gets new memory in its own context, and arrays that
 shared memory do not share it there. All functions may be called from any thread."""
@@ -97,7 +97,7 @@ class _Process:
         return stream.record()
 
     def set_limit(self, limit):
-        """Sets the limit of the pool. None restores the limit of before, unless the program has set
+        """Sets the limit of the pool. None restores the previous limit, unless the program has set
         another one meanwhile."""
         if self._limits is not None and self.pool.limit == self._limits[1]:
             self.pool.limit = self._limits[0]
@@ -215,7 +215,8 @@ def _check_size(header, size):
 
 
 def _unpack(header, memory, offset=0):
-    """Returns an array with the form of that of _pack(), over memory with its elements."""
+    """Returns an array with the shape, order and type in a header of _pack(), over memory with its
+    elements."""
     dtype = _get_dtype(header)
     if memory is None:
         return Gpu.Array.empty(context(), header["shape"], dtype)

@@ -223,10 +223,11 @@ def recv_init(comm: MPI.Comm, memory: Memory, source: int = MPI.ANY_SOURCE, tag:
 @contextlib.contextmanager
 def mapped(memory: Memory, flags: Gpu.MapFlags = Gpu.MapFlags.NONE, *, stream: Any = None,
            direct: Optional[bool] = None) -> Iterator[Any]:
-    """A with statement for other functions of mpi4py, such as collectives: as data gets an array of
-    NumPy, or a Gpu.Array in CUDA memory, with the type of the elements. Flags are those of
-    Buffer.map(). Blocks as isend() does, and ends with the submission of a copy of data to the
-    memory. Use data only inside, the memory only outside. An exception may discard the changes."""
+    """A with statement for other functions of mpi4py, such as collectives. It yields the data: a
+    NumPy array, or a Gpu.Array in CUDA memory, with the type of the elements. flags are those of
+    Buffer.map(). Blocks as isend() does. At its end, submits a copy of the data to the memory, if
+    they are a copy. Use the data only inside the statement, and the memory only outside. An
+    exception may discard the changes."""
     if not isinstance(flags, Gpu.MapFlags) and (type(flags) is not int or flags != 0):
         raise TypeError(f"gpumem.mpi.mapped(): flags must be Gpu.MapFlags, not {describe(flags)}")
     if int(flags) not in _MAP_FLAGS:

@@ -190,8 +190,9 @@ def _to_device(value):
 
 
 class Context(AsyncContext, ContextAllocation, Gpu.Context):
-    """A context. Gpu.Context() is for the default device, Gpu.Context("host") for a device by name,
-    and Gpu.Context([device, ...]) for several devices, given as names or as Gpu.Device.
+    """A context of a device, which has memory and streams. Gpu.Context() is for the default device,
+    Gpu.Context("host") for a device by name, and Gpu.Context([device, ...]) for several devices,
+    given as names or as Gpu.Device.
 
     A with statement waits at its end for all work of the context. Contexts with the same native
     handle are equal, for example two contexts that share the primary context of CUDA; memory and
@@ -1122,7 +1123,7 @@ class Mapping(Gpu.Mapping):
         if exported is None:
             exported = _export_mapping(self)
             if exported is None:
-                raise ReleasedError("the mapping is unmapped")
+                raise ReleasedError("the mapping is unmapped; map the memory again")
             self._exported = weakref.ref(exported)
         return exported
 
@@ -1161,7 +1162,8 @@ class Mapping(Gpu.Mapping):
         """Ends the mapping, and waits until the device has the contents. Raises BufferError while a
         view of the mapping exists."""
         if self._exported is not None and self._exported() is not None:
-            raise BufferError("a mapping cannot be unmapped while views of it exist")
+            raise BufferError("a mapping cannot be unmapped while views of it exist: "
+                              "drop them first")
         return Gpu.Mapping.unmap(self)
 
     def __len__(self):

@@ -113,7 +113,7 @@ def _is_seekable(file):
 
 
 def _to_position(file, position):
-    """Returns the position of a copy: by default that of an open file of Python, and else 0."""
+    """Returns the position of a copy: by default that of an open file of Python, otherwise 0."""
     if position is not None:
         return to_size(position, "position")
     return file.tell() if _is_seekable(file) else 0
@@ -209,9 +209,10 @@ class MemoryFileMethods:
         Without a position, begins at the position of an open file of Python, and moves it behind
         the bytes; any other file begins at 0. Without a size, copies to the end of the file or of
         the memory. Returns the number of bytes. Ctrl-C ends the copy. Raises OSError as open() does
-        if the file cannot be opened, and GLib.Error of the domain Gio.io_error_quark() if the copy
-        fails, with the path and the position in the message; also if no size is given, and the
-        system reports none for the file, such as for /dev/zero and files of /proc."""
+        if the file cannot be opened. If the copy fails, raises GLib.Error of the domain
+        Gio.io_error_quark(), with the path and the position in the message. For a file whose size
+        the system does not report, such as /dev/zero and files of /proc, a call without a size
+        raises that error, too."""
         opened = _to_file(file, "r")
         begin = _to_position(file, position)
         offset, begin, size = _get_range(self, opened, offset, begin, size)

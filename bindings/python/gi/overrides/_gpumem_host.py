@@ -46,12 +46,10 @@ class HostMemoryMethods(ArrayMethods):
     @classmethod
     def registered(cls, context, data, flags=Gpu.HostMemoryFlags.NONE):
         """Page-locks the memory of a contiguous bytes-like object. The memory stays page-locked
-        until the with statement ends or the last reference is dropped. While work still uses the
-        memory after that, the memory stays page-locked. The object must be writable, except with
-        Gpu.HostMemoryFlags.READ_ONLY.
-
-        Another thread then releases the object. Until it has, the size of the object is fixed:
-        bytearray.extend() raises BufferError."""
+        until the with statement ends or the last reference is dropped, and until pending work no
+        longer uses the memory. Then another thread releases the object. Until then, the size of the
+        object is fixed: bytearray.extend() raises BufferError. The object must be writable, except
+        with Gpu.HostMemoryFlags.READ_ONLY."""
         if isinstance(data, Bytes):
             return Gpu.HostMemory.new_registered(context, flags, data)
         writable = not flags & Gpu.HostMemoryFlags.READ_ONLY

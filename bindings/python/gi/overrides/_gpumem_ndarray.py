@@ -518,7 +518,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
 
     def copy(self, allocator=None, stream=None, order="K"):
         """Returns a new array with a copy of the elements, made on the device. The order is "C",
-        "F", "A" for "F" if this array is contiguous in that order alone, and else "C", or "K" for
+        "F", "A" for "F" if this array is contiguous in that order alone, otherwise "C", or "K" for
         that of this array. As in NumPy, the order may also be the only positional argument."""
         if isinstance(allocator, str) and order == "K":
             allocator, order = None, allocator
@@ -565,7 +565,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
 
     def ravel(self, order="C"):
         """Returns the elements in one dimension, without gaps: a view if they are contiguous in the
-        order, and else a copy, as in NumPy. The orders are those of copy(). reshape(-1) returns a
+        order, otherwise a copy, as in NumPy. The orders are those of copy(). reshape(-1) returns a
         view with gaps instead of a copy."""
         order = to_order(self, order)
         if order == "K":
@@ -596,7 +596,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
     def transpose(self, *axes):
         """Returns a view with permuted axes; without axes, or with None, in reverse order. Raises
         ValueError for an axis that does not exist or that is named twice."""
-        if len(axes) == 1 and axes[0] is None:  # from numpy.transpose(), which else makes a copy
+        if len(axes) == 1 and axes[0] is None:  # from numpy.transpose(), which otherwise copies
             axes = ()
         axes = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
         return Gpu.Array.transpose(self, [_axis(axis, self.ndim) for axis in axes])
