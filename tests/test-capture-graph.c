@@ -452,8 +452,8 @@ freed_later (TestFixture *fixture)
   test_graph_destroy (graph);
 }
 
-/* Memory of the pool is free, but work of another stream that uses it is pending. The request
- * neither makes the graph wait for that work, nor does the capture end. */
+/* Memory of the pool is free, but work of another stream that uses it is pending. The request does
+ * not make the graph wait for that work, and the capture stays intact. */
 static void
 check_pool (TestFixture *fixture, GpuMemoryPool *pool)
 {

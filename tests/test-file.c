@@ -780,7 +780,7 @@ file_cancelled (TestFixture *fixture)
   test_synchronize (stream);
 }
 
-/* After the end of a cancelled copy, the library changes the memory no more. */
+/* After the end of a cancelled copy, the library no longer changes the memory. */
 static void
 file_cancelled_ends (TestFixture *fixture)
 {

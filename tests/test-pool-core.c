@@ -1639,8 +1639,8 @@ test_taken_meanwhile (Fixture       *fixture,
     }
 }
 
-/* A request that the memory cannot suffice for asks the owner for memory as often while another
- * thread frees small blocks. */
+/* A request that exceeds the memory of the pool asks the owner for memory as often as without the
+ * other thread, which frees small blocks meanwhile. */
 static void
 test_refused_meanwhile (Fixture       *fixture,
                         gconstpointer  data)
@@ -1768,8 +1768,8 @@ test_lent_meanwhile (Fixture       *fixture,
   end_rival (fixture, blocks);
 }
 
-/* Like test_lent_meanwhile(), for a request that the memory of the pool does not suffice for. When
- * the pool has the memory again, it can return it to the owner, which then has enough. */
+/* Like test_lent_meanwhile(), for a request that exceeds the memory of the pool. When the pool has
+ * the lent memory again, it can return it to the owner, which then has enough. */
 static void
 test_returned_meanwhile (Fixture       *fixture,
                          gconstpointer  data)

@@ -308,8 +308,8 @@ check_many (TestFixture *fixture, int fd)
     }
 }
 
-/* No call blocks until the thread itself continues the stream, and calls take no longer if more
- * copies are pending. */
+/* No call waits for work that this thread completes later, and calls take no longer if more copies
+ * are pending. */
 static void
 many_pending (TestFixture *fixture)
 {
@@ -808,7 +808,7 @@ cancel_later (gpointer data)
   return NULL;
 }
 
-/* A copy is cancelled while it is at a later and later part. All bytes before the position in the
+/* Cancels copies, each at a later part than the one before. All bytes before the position in the
  * error are in the file, and the library writes none after the call has returned. */
 static void
 cancelled_within (TestFixture *fixture)
@@ -1107,7 +1107,7 @@ count_results (GObject *source G_GNUC_UNUSED, GAsyncResult *result, gpointer use
   (*(guint *) user_data)++;
 }
 
-/* All asynchronous copies together use at most eight threads for files. One thread drives the
+/* All asynchronous copies together use at most twelve threads for files. One thread drives the
  * copies of a stream; if none was pending, the thread of earlier copies may be about to end. */
 static void
 few_threads (TestFixture *fixture)
@@ -1126,7 +1126,7 @@ few_threads (TestFixture *fixture)
 
   while (n_results < N_MANY)
     {
-      g_assert_cmpuint (count_threads ("gpumem-copy-fil"), <=, 8);
+      g_assert_cmpuint (count_threads ("gpumem-copy-fil"), <=, 12);
       g_assert_cmpuint (count_threads ("gpumem-drive"), <=, n_drivers + 4);
       g_main_context_iteration (NULL, TRUE);
     }
