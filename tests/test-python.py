@@ -365,12 +365,12 @@ def test_read_into_later(fixture):
 
 
 def best_of(times, func, *args):
-    """Returns the seconds of the processor that this thread needs for the fastest call."""
+    """Returns the seconds of the processor that this process needs for the fastest call."""
     best = float("inf")
     for _ in range(times):
-        start = time.thread_time()
+        start = time.process_time()
         func(*args)
-        best = min(best, time.thread_time() - start)
+        best = min(best, time.process_time() - start)
     return best
 
 
@@ -390,8 +390,7 @@ def test_speed(fixture):
                                   (fixture.context, data))):
             seconds = best_of(9, func, *args)
             fixture.stream.synchronize()
-            print(f"# {fixture.device.id}: {what} of 1 MiB from {name}: {seconds * 1e6:.0f} us, "
-                  f"{size / seconds / 1e9:.1f} GB/s")
+            print(f"# {fixture.device.id}: {what} of 1 MiB from {name}: {seconds * 1e6:.0f} us")
             assert seconds < 0.025, f"{what} from {name} took {seconds} s"
     seconds = best_of(9, buffer.read)
     print(f"# {fixture.device.id}: buffer.read of 1 MiB: {seconds * 1e6:.0f} us")
