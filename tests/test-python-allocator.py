@@ -303,6 +303,8 @@ def test_adaptor_subclasses(fixture):
             kind()(64)
         upstream = Gpu.StatisticsAllocator(Gpu.DeferredAllocator(context))
         allocator = kind(upstream=upstream)
+        with raises(TypeError, "do_free", "not None"):
+            allocator.do_free(None)
         memory = allocator(64)
         equal((memory.size, allocator.get_context()), (size, context), kind)
         equal(upstream.counters["current-bytes"], size, kind)

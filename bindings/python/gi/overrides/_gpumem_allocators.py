@@ -177,6 +177,8 @@ class AllocatorAdaptorMethods:
 
     def do_free(self, memory):
         """Frees memory with the upstream allocator, for super().do_free() in a subclass."""
+        if memory is None:                      # which PyGObject would pass on as NULL
+            raise TypeError("AllocatorAdaptor.do_free: memory must be a Gpu.Memory, not None")
         run(_get_forwarding("free"), self, memory)
 
     def do_get_context(self):
