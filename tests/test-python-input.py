@@ -488,7 +488,7 @@ def set_extremes():
 
 def plain_void_setters():
     """A void setter accepts every value of its type."""
-    result = subprocess.run([sys.executable, __file__, "--setters"], timeout=120, text=True,
+    result = subprocess.run([sys.executable, __file__, "--setters"], timeout=600, text=True,
                             stdin=subprocess.DEVNULL, capture_output=True)
     equal((result.returncode, result.stderr), (0, ""))
     assert len(result.stdout.split()) >= 3, result.stdout
@@ -536,7 +536,7 @@ def walk():
 def plain_never_initialised():
     # Some calls create files whose names are the values of arguments.
     with tempfile.TemporaryDirectory() as folder:
-        result = subprocess.run([sys.executable, os.path.abspath(__file__), "--walk"], timeout=120,
+        result = subprocess.run([sys.executable, os.path.abspath(__file__), "--walk"], timeout=600,
                                 text=True, stdin=subprocess.DEVNULL, capture_output=True,
                                 cwd=folder)
     calls = result.stdout.split("\n")
