@@ -1012,11 +1012,17 @@ check_spill (TestFixture *fixture, GpuMemoryPool *pool)
 /* A thread of the library may free the chunks of the previous pool. Waits for that: the stand-in
  * refuses to unmap memory during a capture. */
 static void
-check_spill_alone (TestFixture *fixture, GpuMemoryPool *pool)
+wait_until_unmapped (void)
 {
   while (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") != NULL
          && GPUMEM_CUDA_DRIVER (get_live) ("mapped memory") > 0)
     g_thread_yield ();
+}
+
+static void
+check_spill_alone (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  wait_until_unmapped ();
   check_spill (fixture, pool);
 }
 
@@ -1107,6 +1113,61 @@ mode_kept (TestFixture *fixture)
   g_assert_cmpuint (count ("cuThreadExchangeStreamCaptureMode"), ==, n_exchanges + 1);
   g_assert_cmpuint (exchange (&mode), ==, 0);
   g_assert_cmpuint (mode, ==, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+/* --- pools that grow during a capture --------------------------------------------------------- */
+
+/* Memory that was freed in the captured stream is neither used nor awaited before the capture has
+ * ended. Memory that was freed in another stream does not become a part of the graph. */
+static void
+grow_during_capture (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) captured = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  g_autoptr (GPtrArray) taken = g_ptr_array_new_with_free_func (g_object_unref);
+  GpuStream *const streams[] = { NULL, other, NULL, other };
+  GpuBuffer *buffer;
+  CUstream handle;
+  guint64 freed;
+
+  wait_until_unmapped ();
+  handle = begin (captured);
+  buffer = test_pool_take (pool, SIZE, captured);
+  freed = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+  g_object_unref (buffer);
+
+  for (guint i = 0; i < G_N_ELEMENTS (streams); i++)
+    {
+      guint64 address;
+
+      buffer = test_pool_take (pool, SIZE, streams[i]);
+      address = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+      g_assert_true (address >= freed + SIZE || freed >= address + SIZE);
+      g_ptr_array_add (taken, buffer);
+    }
+
+  g_ptr_array_set_size (taken, 0);
+
+  for (guint i = 0; i < G_N_ELEMENTS (streams); i++)
+    g_ptr_array_add (taken, test_pool_take (pool, SIZE, captured));
+
+  g_assert_true (test_is_capturing (handle));
+  end (handle);
+}
+
+static void
+pool_grows (TestFixture *fixture)
+{
+  if (!test_can_capture (fixture))
+    return;
+
+  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
+    {
+      g_autoptr (GpuMemoryPool) pool = test_pool (fixture, kind);
+
+      if (pool != NULL)
+        grow_during_capture (fixture, pool);
+    }
 }
 
 /* --- calls that the driver refuses ------------------------------------------------------------ */
@@ -1334,6 +1395,7 @@ main (int argc, char **argv)
   test_add ("spill-refused", spill_refused);
   test_add ("released", released);
   test_add ("released-in-order", released_in_order);
+  test_add ("pool-grows", pool_grows);
   test_add ("other-work", other_work);
   test_add ("mode-kept", mode_kept);
   test_add ("asked-once", asked_once);

@@ -59,9 +59,10 @@
  * the buffer is released, even if pending work still uses the memory.
  *
  * If the stream is being captured into a CUDA graph, methods of the pool allocate memory that does
- * not belong to the graph: the program keeps it as long as it launches the graph. They fail with
- * %GPU_ERROR_NOT_SUPPORTED if the pool would reuse memory with pending uses outside of the graph,
- * or if the pool needs memory of a #GpuStreamAllocator whose stream is being captured.
+ * not belong to the graph: the program keeps it as long as it launches the graph. Instead of memory
+ * with pending uses outside of the graph, they allocate new memory, as methods for other streams do
+ * instead of memory that was freed in the captured stream. They fail with %GPU_ERROR_NOT_SUPPORTED
+ * if the pool needs memory of a #GpuStreamAllocator whose stream is being captured.
  * Memory that #GpuPoolHooks allocates for a captured stream belongs to the graph.
  *
  * #GpuMemoryPool:kind is the way in which a pool manages its memory. An expandable pool reserves

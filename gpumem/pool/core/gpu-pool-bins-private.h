@@ -116,7 +116,9 @@ void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
 /* Frees an item that is marked as moving and whose use has completed. */
 void          _gpu_pool_bins_discard (GpuPoolBins    *bins,
                                       GpuPoolItem    *item);
-/* The next two functions require that @item is marked as moving, or that the caller owns @item. */
+/* The next two functions require that @item is marked as moving, or that the caller owns @item.
+ * _gpu_pool_item_follow() returns FALSE without an error if a wait is refused, see
+ * _gpu_pool_use_follow(). */
 gboolean      _gpu_pool_item_is_completed (GpuPoolItem    *item);
 gboolean      _gpu_pool_item_follow  (GpuPoolItem    *item,
                                       GpuPoolStream  *stream,

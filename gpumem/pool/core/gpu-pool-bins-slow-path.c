@@ -55,13 +55,7 @@ _gpu_pool_item_follow (GpuPoolItem    *item,
       if (item->uses[i].stream == NULL)
         continue;
       if (!_gpu_pool_use_follow (&item->uses[i], stream, &waited, error))
-        {
-          if (error != NULL && *error == NULL)
-            g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED,
-                                 "the driver refused to wait for the last use of the memory, such "
-                                 "as during a capture");
-          return FALSE;
-        }
+        return FALSE;
       *n_waits += waited;
     }
 
@@ -119,7 +113,7 @@ take_best (GpuPoolBins *bins,
 }
 
 /* Orders the request's stream after the uses of @item. On failure, puts the item back into its
- * bin. */
+ * bin; there is no error if a wait is refused. */
 static gboolean
 wait_for (const GpuPoolRequest  *request,
           GpuPoolItem           *item,
@@ -151,7 +145,7 @@ count_changes (GpuPoolBins *bins)
   return bins->stats.n_frees + bins->n_freed;
 }
 
-/* Returns NULL without an error if the bin is empty. */
+/* Returns NULL without an error if the bin is empty, or if a wait is refused. */
 static GpuPoolItem *
 take (GpuPoolRequest  *request,
       GError         **error)

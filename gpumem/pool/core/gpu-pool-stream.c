@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-error.h"
 #include "gpumem/pool/core/gpu-pool-stream.h"
 
 GpuPoolStreams *
@@ -434,6 +435,7 @@ _gpu_pool_use_follow (const GpuPoolUse  *use,
                       gboolean          *waited,
                       GError           **error)
 {
+  GError *failure = NULL;
   gboolean followed;
 
   *waited = FALSE;
@@ -443,9 +445,17 @@ _gpu_pool_use_follow (const GpuPoolUse  *use,
       || _gpu_pool_use_is_completed (use) || !pin (use->stream))
     return TRUE;
 
-  followed = follow (use->stream, use->use_seq, stream, error);
+  followed = follow (use->stream, use->use_seq, stream, &failure);
   _gpu_pool_stream_unpin (use->stream);
   *waited = followed;
+
+  /* is_capturing() finds only the captures that the pool knows, not those that the program began
+   * with functions of the driver. */
+  if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    g_clear_error (&failure);
+
+  if (failure != NULL)
+    g_propagate_error (error, failure);
 
   return followed;
 }

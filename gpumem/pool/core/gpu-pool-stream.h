@@ -105,7 +105,8 @@ gboolean        _gpu_pool_use_add_fence (const GpuPoolUse       *use,
                                          GError                **error);
 /* Orders @stream after the use, and creates a fence if none covers the use. Blocks if @stream is
  * the host. Does nothing if the use has completed or is a use by @stream itself. Returns FALSE
- * without an error if the wait of the host was refused. */
+ * without an error if the wait of the host was refused, or if one of the two streams is being
+ * captured into a graph. */
 gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
                                          GpuPoolStream          *stream,
                                          gboolean               *waited,
