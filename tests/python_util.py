@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -191,6 +192,26 @@ def need_numpy():
 def need(fixture, capability):
     if not fixture.device.capabilities & capability:
         raise Skip(f"{fixture.device.id} lacks {capability.first_value_nick}")
+
+
+def run_threads(n_threads, function):
+    """Calls function (number) in each of several threads, and waits for them. Raises the first
+    error."""
+    errors = []
+
+    def run(number):
+        try:
+            function(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def spin(done, context=None):

@@ -14,7 +14,7 @@ import traceback
 import weakref
 from fractions import Fraction
 
-from python_util import BufferAllocator, equal, main, need_numpy, np, raises, spin
+from python_util import BufferAllocator, equal, main, need_numpy, np, raises, run_threads, spin
 from gi.module import get_introspection_module
 from gi.repository import Gio, GLib, GObject, Gpu
 
@@ -894,17 +894,13 @@ def test_threads(fixture):
     statistics = Gpu.StatisticsAllocator(Shelf(fixture.context))
     allocator = Gpu.TrackingAllocator(statistics)
 
-    def work():
+    def work(number):
         for size in range(1, 101):
             memory = allocator(size)
             if size % 2:
                 allocator.free(memory)
 
-    threads = [threading.Thread(target=work) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(4, work)
     gc.collect()
     equal(statistics.current_count, 0)
     equal(statistics.total_count, 400)

@@ -5,10 +5,9 @@ selects: the call that ran the function raises the exception."""
 import asyncio
 import gc
 import sys
-import threading
 import weakref
 
-from python_util import equal, main, raises, run_without_fast, spin
+from python_util import equal, main, raises, run_threads, run_without_fast, spin
 from gi.repository import GLib, GObject, Gpu
 
 KINDS = (KeyboardInterrupt, SystemExit, ZeroDivisionError)
@@ -442,33 +441,24 @@ def test_progress(fixture):
 
 def test_threads(fixture):
     """Each thread gets the exceptions of its own calls."""
-    failures = []
 
     def work(number):
-        try:
-            for i in range(200):
-                error = KeyError(number, i)
-                buffer = fixture.buffer(10)
+        for i in range(200):
+            error = KeyError(number, i)
+            buffer = fixture.buffer(10)
 
-                def fail(*args):
-                    raise error
+            def fail(*args):
+                raise error
 
-                buffer.connect("released", fail)
-                try:
-                    buffer.release()
-                except KeyError as raised:
-                    assert raised is error
-                else:
-                    raise AssertionError("no error")
-        except BaseException as one:
-            failures.append(one)
+            buffer.connect("released", fail)
+            try:
+                buffer.release()
+            except KeyError as raised:
+                assert raised is error
+            else:
+                raise AssertionError("no error")
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    equal(failures, [])
+    run_threads(4, work)
 
 
 def plain_without_fast():

@@ -12,7 +12,8 @@ import types
 import weakref
 from types import SimpleNamespace
 
-from python_util import DEADLINE, Skip, equal, main, need_numpy, np, raises, run_without_fast, spin
+from python_util import (DEADLINE, Skip, equal, main, need_numpy, np, raises, run_threads,
+                         run_without_fast, spin)
 from gi.repository import Gpu
 
 
@@ -832,17 +833,13 @@ def plain_taken_by_two_threads():
             barrier = threading.Barrier(2)
             results = []
 
-            def take():
+            def take(number):
                 barrier.wait()
                 try:
                     results.append(Gpu.Array.from_dlpack(capsule, context))
                 except ValueError as error:
                     results.append(error)
-            threads = [threading.Thread(target=take) for _ in range(2)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            run_threads(2, take)
             equal(sum(isinstance(result, Gpu.Array) for result in results), 1)
     finally:
         sys.setswitchinterval(interval)

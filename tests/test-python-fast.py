@@ -15,7 +15,8 @@ import weakref
 
 import gi
 
-from python_util import DEADLINE, Skip, equal, main, need, np, raises, run_without_fast
+from python_util import (DEADLINE, Skip, equal, main, need, np, raises, run_threads,
+                         run_without_fast)
 from gi.module import get_introspection_module
 from gi.overrides._gpumem import held
 from gi.repository import Gio, GLib, GObject, Gpu
@@ -775,29 +776,19 @@ def plain_signatures():
 def test_threads(fixture):
     """Several threads allocate, fill, check and drop buffers, and pass some buffers to other
     threads."""
-    failures = []
-
     def work(pool, number, exchange):
-        try:
-            stream = fixture.new_stream()
-            for i in range(200):
-                buffer = pool.alloc_buffer(64 + number * 64, stream)
-                stream.fill(buffer, number)
-                if i % 3 == 0:
-                    exchange[i % len(exchange)] = buffer
-                if i % 20 == 0:
-                    equal(buffer.read(stream=stream), bytes([number]) * buffer.size)
-        except BaseException as error:
-            failures.append(error)
+        stream = fixture.new_stream()
+        for i in range(200):
+            buffer = pool.alloc_buffer(64 + number * 64, stream)
+            stream.fill(buffer, number)
+            if i % 3 == 0:
+                exchange[i % len(exchange)] = buffer
+            if i % 20 == 0:
+                equal(buffer.read(stream=stream), bytes([number]) * buffer.size)
 
     for pool in pools(fixture):
         exchange = [None] * 5
-        threads = [threading.Thread(target=work, args=(pool, i, exchange)) for i in range(1, 5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        equal(failures, [])
+        run_threads(4, lambda number: work(pool, number + 1, exchange))
         exchange.clear()
         equal(pool.active_blocks, 0)
 

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from python_util import DEADLINE, NoGate, equal, main, need_numpy, np, raises
+from python_util import DEADLINE, NoGate, equal, main, need_numpy, np, raises, run_threads
 from gi.overrides._gpumem import submit_later
 from gi.repository import Gio, GLib, GObject, Gpu
 
@@ -852,12 +852,7 @@ def test_threads(fixture):
     part = SIZE // 4
     with random_file(part * 4) as (path, data):
         file = Gpu.File(path)
-        threads = [threading.Thread(target=buffer.read_file, args=(file, i * part, i * part, part))
-                   for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_threads(4, lambda i: buffer.read_file(file, i * part, i * part, part))
         equal(buffer.read(0, part * 4), data)
 
 

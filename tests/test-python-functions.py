@@ -17,7 +17,7 @@ import time
 import gi
 from gi._gi import TypeTag
 
-from python_util import DEADLINE, Skip, equal, main, raises
+from python_util import DEADLINE, Skip, equal, main, raises, run_threads
 from gi.module import get_introspection_module
 from gi.overrides import _gpumem_checks
 from gi.repository import Gio, GLib, GObject, Gpu
@@ -475,27 +475,18 @@ def test_threads(fixture):
     """Threads call the same functions at the same time."""
     need_fast()
     buffer = fixture.buffer(bytes(range(64)))
-    failures = []
 
     def run(number):
-        try:
-            for i in range(500):
-                part = buffer.slice(0, 8 + number)
-                equal(part.get_size(), 8 + number)
-                equal(buffer.read_bytes(fixture.stream, number, 8).get_data(),
-                      bytes(range(number, number + 8)))
-                equal(Gpu.Extent.new(number, 2, 3).width, number)
-                with raises(Gpu.Error.INVALID_ARGUMENT):
-                    buffer.slice(0, 65)
-        except BaseException as error:
-            failures.append(error)
+        for i in range(500):
+            part = buffer.slice(0, 8 + number)
+            equal(part.get_size(), 8 + number)
+            equal(buffer.read_bytes(fixture.stream, number, 8).get_data(),
+                  bytes(range(number, number + 8)))
+            equal(Gpu.Extent.new(number, 2, 3).width, number)
+            with raises(Gpu.Error.INVALID_ARGUMENT):
+                buffer.slice(0, 65)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    equal(failures, [])
+    run_threads(4, run)
 
 
 # --- the generator -------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import sys
 import threading
 import weakref
 
-from python_util import BufferAllocator, Skip, equal, main, need, need_numpy, np, raises, spin
+from python_util import (BufferAllocator, Skip, equal, main, need, need_numpy, np, raises,
+                         run_threads, spin)
 from gi.repository import GObject, Gpu
 
 KINDS = (Gpu.MemoryPoolKind.EXPANDABLE, Gpu.MemoryPoolKind.SEGMENTS, Gpu.MemoryPoolKind.BINS)
@@ -454,27 +455,24 @@ def test_out_of_memory(fixture):
         check_out_of_memory(fixture, pool)
 
 
-def work(pool, stream, seed, failures):
+def work(pool, stream, seed):
     """Allocates, writes, reads and drops buffers. Some of them are in reference cycles, which the
     garbage collector frees on any thread."""
-    try:
-        chooser = random.Random(seed)
-        live = []
-        for i in range(150):
-            size = chooser.randint(1, 20000)
-            buffer = pool(size, stream)
-            stream.fill(buffer, seed)
-            live.append(buffer)
-            if len(live) > 8:
-                buffer = live.pop(chooser.randrange(len(live)))
-                equal(buffer.read(stream=stream), bytes([seed]) * buffer.size)
-                if i % 3 == 0:
-                    buffer.cycle = buffer
-                del buffer
-            if i % 40 == 0:
-                gc.collect()
-    except BaseException as error:
-        failures.append(error)
+    chooser = random.Random(seed)
+    live = []
+    for i in range(150):
+        size = chooser.randint(1, 20000)
+        buffer = pool(size, stream)
+        stream.fill(buffer, seed)
+        live.append(buffer)
+        if len(live) > 8:
+            buffer = live.pop(chooser.randrange(len(live)))
+            equal(buffer.read(stream=stream), bytes([seed]) * buffer.size)
+            if i % 3 == 0:
+                buffer.cycle = buffer
+            del buffer
+        if i % 40 == 0:
+            gc.collect()
 
 
 class Hooks(ctypes.Structure):
@@ -505,14 +503,7 @@ def test_hooks(fixture):
 
 def test_threads(fixture):
     for pool in pools(fixture):
-        failures = []
-        threads = [threading.Thread(target=work, args=(pool, fixture.new_stream(), seed, failures))
-                   for seed in range(1, 5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        equal(failures, [])
+        run_threads(4, lambda number: work(pool, fixture.new_stream(), number + 1))
         collect()
         spin(lambda: gc.collect() is not None and pool.active_blocks == 0)
         equal(pool.n_allocs, 600)
@@ -527,7 +518,7 @@ def test_block_threads(fixture):
         barrier = threading.Barrier(4)
         freed = []
 
-        def free_all():
+        def free_all(number):
             barrier.wait()
             for block in blocks:
                 try:
@@ -536,11 +527,7 @@ def test_block_threads(fixture):
                 except Exception as error:
                     assert error.matches(Gpu.error_quark(), Gpu.Error.RELEASED), error
 
-        threads = [threading.Thread(target=free_all) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_threads(4, free_all)
         equal((len(freed), pool.active_blocks, pool.n_frees), (300, 0, 300))
 
 
@@ -623,18 +610,14 @@ def test_growth_and_collection(fixture):
                                             Gpu.MemoryPoolKind.SEGMENTS)
     pool.stop_holding()
 
-    def take_and_free():
+    def take_and_free(number):
         stream = fixture.new_stream()
         for i in range(100):
             blocks = [pool.alloc_block((1 << 20) * (1 + (i + k) % 5), stream) for k in range(3)]
             blocks.pop().free()
             del blocks
 
-    threads = [threading.Thread(target=take_and_free) for i in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(3, take_and_free)
     equal((pool.active_blocks, pool.n_frees), (0, 900))
     fixture.context.synchronize()
     pool.trim()

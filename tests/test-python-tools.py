@@ -6,10 +6,9 @@ T15, T17, T18, T19, D56)."""
 import gc
 import struct
 import sys
-import threading
 import weakref
 
-from python_util import Gpu, equal, main, need, need_numpy, np, raises
+from python_util import Gpu, equal, main, need, need_numpy, np, raises, run_threads
 
 CAPABILITIES = Gpu.Capabilities
 
@@ -122,15 +121,12 @@ def plain_memoize_threads():
     owner = Owner()
     results = []
 
-    def work():
+    def work(thread):
         for number in range(200):
             results.append((number, function(owner, number)))
             function(Owner(), number)
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+
+    run_threads(4, work)
     equal(len(results), 800)
     assert all(result is function(owner, number) for number, result in results)
     gc.collect()

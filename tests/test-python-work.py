@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 
-from python_util import DEADLINE, Skip, equal, main, need, need_numpy, np, raises, spin
+from python_util import (DEADLINE, Skip, equal, main, need, need_numpy, np, raises, run_threads,
+                         spin)
 from gi.overrides import _gpumem
 from gi.repository import Gio, GLib, Gpu
 
@@ -930,24 +931,15 @@ def test_context_freed_first(fixture):
 
 def test_threads(fixture):
     kernel = fixture.program().add
-    failures = []
 
     def work(number):
-        try:
-            stream = fixture.new_stream()
-            for turn in range(30):
-                buffer = fixture.buffer(array.array("I", [number] * 256))
-                stream.launch(kernel, 256, args=(buffer, turn))
-                equal(buffer.read(stream=stream), struct.pack("=I", number + turn) * 256)
-        except BaseException as error:
-            failures.append(error)
+        stream = fixture.new_stream()
+        for turn in range(30):
+            buffer = fixture.buffer(array.array("I", [number] * 256))
+            stream.launch(kernel, 256, args=(buffer, turn))
+            equal(buffer.read(stream=stream), struct.pack("=I", number + turn) * 256)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE)
-    assert not failures, failures
+    run_threads(4, work)
 
 
 if __name__ == "__main__":
