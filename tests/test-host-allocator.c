@@ -320,6 +320,28 @@ allocator_numa_node (TestFixture *fixture)
                          "NUMA node -3");
 }
 
+/* The memory of the host, not that of the device. */
+static void
+allocator_memory_info (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostAllocator) allocator = make (fixture);
+  g_autoptr (GpuHostAllocator) never = g_object_new (GPU_TYPE_HOST_ALLOCATOR, NULL);
+  g_autoptr (GpuDevice) host = gpu_device_find ("host", &error);
+  guint64 free_size = 0, total_size = 0;
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_allocator_get_memory_info (GPU_ALLOCATOR (allocator), &free_size, &total_size,
+                                                 &error), error);
+  g_assert_cmpuint (total_size, ==, gpu_device_get_memory_size (host));
+  g_assert_cmpuint (free_size, >, 0);
+  g_assert_cmpuint (free_size, <=, total_size);
+  g_assert_false (gpu_allocator_get_memory_info (GPU_ALLOCATOR (never), &free_size, &total_size,
+                                                 &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_allocator_get_memory_info",
+                         "never initialised");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -334,5 +356,6 @@ main (int argc, char **argv)
   test_add ("refused", allocator_refused);
   test_add ("threads", allocator_threads);
   test_add ("numa-node", allocator_numa_node);
+  test_add ("memory-info", allocator_memory_info);
   return test_run ();
 }

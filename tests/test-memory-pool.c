@@ -1630,16 +1630,22 @@ pool_host_memory (TestFixture *fixture)
   check_host_pressure (fixture, pool);
 }
 
-/* Segments of page-locked memory, also on devices without chunks of host memory. */
+/* Segments of page-locked memory, also on devices without chunks of host memory. The memory of the
+ * host is free for them. */
 static void
 pool_host_segments (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) host = gpu_device_find ("host", &error);
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_SEGMENTS,
                                                         GPU_MEMORY_FLAGS_ALLOC_HOST, &error);
+  guint64 free_size, total_size;
 
   g_assert_no_error (error);
   check_host_memory (fixture, pool);
+  test_assert_ok (gpu_allocator_get_memory_info (GPU_ALLOCATOR (pool), &free_size, &total_size,
+                                                 &error), error);
+  g_assert_cmpuint (total_size, ==, gpu_device_get_memory_size (host));
 }
 
 static void

@@ -296,7 +296,8 @@ gpu_allocator_get_context (GpuAllocator *allocator)
  * @error: return location for an error
  *
  * Gets the free and the total memory: the values of gpu_context_get_memory_info(), unless
- * @allocator overrides them, as a #GpuLimitAllocator and a #GpuMemoryPool do. Does not block.
+ * @allocator overrides them. A #GpuHostAllocator has the memory of the host; a #GpuLimitAllocator
+ * and a #GpuMemoryPool apply their limits. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @allocator has no context, or with
  *   the driver's error

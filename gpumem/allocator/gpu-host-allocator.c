@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-memory-limits-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
@@ -244,6 +245,20 @@ take_idle (Core  *core,
   g_atomic_ref_count_inc (&core->refs);
 
   return block;
+}
+
+static gboolean
+check_initialised (GpuHostAllocator  *allocator,
+                   const char        *function,
+                   GError           **error)
+{
+  if (G_LIKELY (allocator->core != NULL))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the allocator was never initialised", function);
+
+  return FALSE;
 }
 
 static guint64
@@ -547,6 +562,27 @@ iface_get_context (GpuAllocator *allocator)
   return GPU_HOST_ALLOCATOR (allocator)->context;
 }
 
+/* The free memory of the host and the idle blocks. */
+static gboolean
+iface_get_memory_info (GpuAllocator  *allocator,
+                       guint64       *free_size,
+                       guint64       *total_size,
+                       GError       **error)
+{
+  GpuHostAllocator *self = GPU_HOST_ALLOCATOR (allocator);
+  GpuMemoryLimits limits;
+
+  if (!check_initialised (self, "gpu_allocator_get_memory_info", error))
+    return FALSE;
+
+  _gpu_memory_limits_read ("", &limits);
+  *total_size = limits.total_size;
+  *free_size = limits.free_size + get_figure (self, G_STRUCT_OFFSET (Core, held));
+  *free_size = MIN (*free_size, *total_size);
+
+  return TRUE;
+}
+
 static void
 iface_trim (GpuAllocator *allocator,
             guint64       held_bytes)
@@ -559,6 +595,7 @@ allocator_iface_init (GpuAllocatorInterface *iface)
 {
   iface->alloc = iface_alloc;
   iface->get_context = iface_get_context;
+  iface->get_memory_info = iface_get_memory_info;
   iface->trim = iface_trim;
 }
 
@@ -598,15 +635,9 @@ round_size (GpuHostAllocator  *allocator,
 {
   const char *function = "gpu_host_allocator_alloc";
 
-  if (allocator->core == NULL)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the allocator was never initialised", function);
-      return FALSE;
-    }
-
-  if (!_gpu_host_memory_check (allocator->context, function, allocator->flags,
-                               GPU_NUMA_NODE_NONE, size, error))
+  if (!check_initialised (allocator, function, error)
+      || !_gpu_host_memory_check (allocator->context, function, allocator->flags,
+                                  GPU_NUMA_NODE_NONE, size, error))
     return FALSE;
 
   if (size > G_MAXSSIZE - PAGE_SIZE)

@@ -3,6 +3,7 @@
 
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-memory-limits-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/pool/gpu-memory-pool-hooks-private.h"
@@ -862,9 +863,18 @@ get_upstream_info (GpuMemoryPool  *pool,
                    GError        **error)
 {
   GpuMemoryInfoSource source;
+  GpuMemoryLimits limits;
 
   if (pool->allocator != NULL)
     return gpu_allocator_get_memory_info (pool->allocator, free_size, total_size, error);
+
+  if ((pool->flags & GPU_MEMORY_FLAGS_ALLOC_HOST) != 0)
+    {
+      _gpu_memory_limits_read ("", &limits);
+      *free_size = limits.free_size;
+      *total_size = limits.total_size;
+      return TRUE;
+    }
 
   return gpu_context_get_memory_info (pool->context, free_size, total_size, &source, error);
 }
