@@ -205,11 +205,13 @@ def run_threads(n_threads, function):
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(n_threads)]
+    threads = [threading.Thread(target=run, args=(number,), daemon=True)
+               for number in range(n_threads)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(10 * DEADLINE)
+        assert not thread.is_alive(), "a thread hangs"
     if errors:
         raise errors[0]
 

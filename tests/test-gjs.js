@@ -407,6 +407,14 @@ const tests = {
             equal([...await filled.read()].join(), text);
         }
         await raises(TypeError, () => make([1, 2, 3, 4]));
+        // Without a callback, wrong arguments reject the promise
+        const buffer = fixture.bufferFrom(Float32Array.of(1));
+        for (const [object, name, ...args] of [[buffer, 'write_bytes_async', null, 0, [1]],
+            [array, 'write_bytes_async', null, [1]], [buffer, 'read_file_async', null, 0]]) {
+            const promise = object[name](...args);
+            assert(promise instanceof Promise);
+            await raises(Error, () => promise);
+        }
     },
 
     async connections(fixture) {

@@ -303,8 +303,14 @@ def test_adaptor_subclasses(fixture):
             kind()(64)
         upstream = Gpu.StatisticsAllocator(Gpu.DeferredAllocator(context))
         allocator = kind(upstream=upstream)
-        with raises(TypeError, "do_free", "not None"):
-            allocator.do_free(None)
+        for wrong, method, *arguments in ((None, "do_free", None), (1.5, "do_alloc", 1.5, None),
+                                          (True, "do_alloc", True, None), (1.5, "do_trim", 1.5)):
+            with raises(TypeError, str(wrong)):
+                getattr(super(kind, allocator), method)(*arguments)
+            with raises(TypeError, "do_" if wrong is None else str(wrong)):
+                getattr(Gpu.AllocatorAdaptor, method)(allocator, *arguments)
+        with raises(TypeError, "do_alloc", "DeferredAllocator"):
+            Gpu.AllocatorAdaptor.do_alloc(Gpu.DeferredAllocator(context), 5, None)
         memory = allocator(64)
         equal((memory.size, allocator.get_context()), (size, context), kind)
         equal(upstream.counters["current-bytes"], size, kind)

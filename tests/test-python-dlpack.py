@@ -799,6 +799,24 @@ def test_requests(fixture):
         fixture.context.allocator = None
 
 
+def test_untracked(fixture):
+    """An export waits for all work of the context, because memory without tracking has no record of
+    its work."""
+    stream, host = fixture.new_stream(), Gpu.Context("host")
+    buffer = Gpu.Buffer(fixture.context, 4096, Gpu.MemoryFlags.UNTRACKED)
+    array = Gpu.Array.for_memory(buffer, 4096, "uint8")
+    for value, request in enumerate(({"copy": True}, {"copy": True, "dl_device": (1, 0)},
+                                     {"dl_device": (1, 0)}), 1):
+        gate = fixture.gate(stream)
+        stream.fill(buffer, value)
+        timer = threading.Timer(0.05, gate.complete)
+        timer.start()
+        capsule = array.__dlpack__(max_version=(1, 0), **request)
+        timer.join()
+        copy = Gpu.Array.from_dlpack(capsule, host if "dl_device" in request else fixture.context)
+        equal(bytes(copy), bytes([value]) * 4096, request)
+
+
 def test_errors_stay(fixture):
     """If the consumer raises an error, freeing the unused capsule does not replace this error."""
     need_numpy()

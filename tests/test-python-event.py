@@ -14,7 +14,7 @@ from unittest import mock
 
 from gi.module import get_introspection_module
 from python_util import DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, raises
-from gi.overrides._gpumem import wait_for
+from gi.overrides._gpumem import submit_later, wait_for
 from gi.overrides._gpumem_native import fast
 
 CAPABILITIES = Gpu.Capabilities
@@ -215,6 +215,30 @@ def test_submission_blocks(fixture):
         go.set()
         results = await asyncio.gather(*tasks)
         equal((results, begun), ([True] * 3 + [b"\7" * 1000], [0, 1, 2]))
+
+    try:
+        asyncio.run(asyncio.wait_for(use(), DEADLINE))
+    finally:
+        go.set()
+
+
+def test_stream_behind_submission(fixture):
+    """Awaiting a stream waits for the operations that the program began before, also if their
+    submission blocks."""
+    go, buffer, stream = threading.Event(), fixture.buffer(1000), fixture.stream
+
+    async def use():
+        submit_later(lambda *ignored: go.wait(2 * DEADLINE) and None)
+        write = asyncio.create_task(buffer.write_async(b"\1" * 1000))
+        await asyncio.sleep(0)
+        behind = asyncio.ensure_future(stream)
+        await asyncio.sleep(0)
+        await stream.record()
+        await asyncio.sleep(0.05)
+        assert not behind.done()
+        go.set()
+        await asyncio.gather(write, behind)
+        equal(buffer.read(), b"\1" * 1000)
 
     try:
         asyncio.run(asyncio.wait_for(use(), DEADLINE))

@@ -777,7 +777,7 @@ def test_gio_streams_main_loop(fixture):
     buffer, target, stream = fixture.buffer(data), fixture.buffer(zeros), fixture.new_stream()
     gate = fixture.gate(stream, False)
     if gate.holds:
-        threading.Timer(0.02, gate.complete).start()
+        GLib.timeout_add(20, lambda: (gate.complete(), GLib.SOURCE_REMOVE)[1])
     copy = MainLoopCopy(Gpu.InputStream(buffer, stream=stream),
                         Gpu.OutputStream(target, stream=stream), 100_000)
     copy.run()

@@ -250,6 +250,21 @@ reveal_type(Gpu.HostAllocator(context).alloc(100))
 reveal_type(Gpu.Image(context, "rgba-unorm8", (4, 4)).num_channels)
 reveal_type(Gpu.StatisticsAllocator(allocator).current_bytes)
 
+class Counting(Gpu.AllocatorAdaptor):
+    def do_alloc(self, size: int, stream: Gpu.Stream | None) -> Gpu.Memory | None:
+        return super().do_alloc(size, stream)
+
+    def do_free(self, memory: Gpu.Memory) -> None:
+        super().do_free(memory)
+
+    def do_get_memory_info(self) -> tuple[int, int]:
+        return super().do_get_memory_info()
+
+class Own(GObject.Object, Gpu.Allocator):
+    def do_free(self, memory: Gpu.Memory) -> None: ...
+    def do_get_memory_info(self) -> tuple[int, int]:
+        return 1, 2
+
 async def main() -> None:
     reveal_type(await context.default_stream.record())
     reveal_type(await Gpu.Program.new_from_source_async(context, ""))

@@ -197,7 +197,7 @@ function _promisesWithProgress() {
         const native = object[`${name}_async`];
         object[`${name}_async`] = function (...args) {
             const [cancellable = null, progress = null, callback = null] = args.splice(place);
-            if (callback !== null || args.length < place)
+            if (callback !== null)
                 return native.call(this, ...args, cancellable, progress, callback);
             return new Promise((resolve, reject) => {
                 native.call(this, ...args, cancellable, progress, (self, result) => {
@@ -808,6 +808,7 @@ function _init() {
 
     Gpu.Local = Local;
     _checkTexts();
+    _acceptData();                              // first: promises reject if the data are wrong
     _promises();
     _promisesWithProgress();
     _buffer(Gpu.Buffer.prototype);
@@ -822,7 +823,6 @@ function _init() {
     _hostMemory(Gpu.HostMemory.prototype);
     _mapping(Gpu.Mapping.prototype);
     _event(Gpu.Event.prototype);
-    _acceptData();
     _returnData();
     _iterators();
     _strings();

@@ -119,9 +119,11 @@ class Function:
         required = len(shown)
         while self.kind != "virtual" and required > 0 and self._may_be_none(shown[required - 1]):
             required -= 1
+        # The library passes memory to an implementation in Python
+        never = ("free",) if self.kind == "virtual" else ()
         parameters = []
         for number, one in enumerate(shown):
-            may_be_none = self._may_be_none(one)
+            may_be_none = self._may_be_none(one) and self.name not in never
             type_ = "tuple[object, ...]" if self._all.index(one) in self._middle else type_of(one)
             type_ += " | None" if may_be_none else ""
             parameters.append(Parameter(one.get("name"), type_,
@@ -137,15 +139,15 @@ class Function:
     def _result(self, element):
         value = element.find(CORE + "return-value")
         hidden = self._hidden(element)
-        results = []
+        results = [type_of(one, True) for number, one in enumerate(self._all)
+                   if one.get("direction", "in") != "in" and number not in hidden]
         if value.get("skip") != "1":
             type_ = type_of(value, True)
-            if type_ != "None":
+            # An implementation in Python returns no True before other values
+            if type_ != "None" and not (self.kind == "virtual" and type_ == "bool" and results):
                 never = NEVER_NONE if self.kind == "virtual" else NEVER_NONE + ALLOCATIONS
                 may_be_none = value.get("nullable") == "1" and self.name not in never
-                results.append(type_ + (" | None" if may_be_none else ""))
-        results += [type_of(one, True) for number, one in enumerate(self._all)
-                    if one.get("direction", "in") != "in" and number not in hidden]
+                results.insert(0, type_ + (" | None" if may_be_none else ""))
         if len(results) > 1:
             return f"tuple[{', '.join(results)}]"
         return results[0] if results else "None"

@@ -160,6 +160,7 @@ PARAMETERS_OF = {
     "ExternalAllocator.__new__.free": "Callable[[int, int], object]",
     "FunctionAllocator.__init__.function": "Callable[[int], Memory]",
     "AllocatorAdaptor.do_alloc.size": "int",
+    "AllocatorAdaptor.do_free.memory": "Memory",
     "FunctionAllocator.do_alloc.size": "int",
     "HostAllocator.__new__.numa_node": "int",
     "HostMemory.*.**kwargs": "HostMemoryFlags | int | None",

@@ -28,7 +28,7 @@ from _typeshed import ReadableBuffer, WriteableBuffer
 from gi.repository import Gio, GLib, GObject
 from typing_extensions import CapsuleType, Self  # type: ignore
 
-# The classes of PyGObject 3.42 are no containers of their values
+# The classes of PyGObject 3.42 are not containers of their values
 class _EnumMeta(EnumMeta):
     __contains__: None  # type: ignore
     __getitem__: None  # type: ignore

@@ -613,7 +613,7 @@ async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False,
     name the function caller, by default the coroutine that the program awaits. With awaits_end,
     which needs an operation that its cancellable ends soon, the operation has ended when the await
     ends, also if the await is cancelled or progress() fails. run() gives begin() to a thread, by
-    default the one that submits all operations in their order."""
+    default the one that begins operations one after the other."""
     import asyncio
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function (current, total), not {progress!r}")

@@ -163,6 +163,14 @@ def _get_forwarding(name):
     return info.__get__(None, Gpu.AllocatorAdaptor)
 
 
+def _forward(name, adaptor, *args):
+    """Calls a method of the base class of adaptors. C code would not check the object."""
+    if not isinstance(adaptor, Gpu.AllocatorAdaptor):
+        raise TypeError(f"AllocatorAdaptor.do_{name}: self must be a Gpu.AllocatorAdaptor, not "
+                        f"{describe(adaptor)}")
+    return run(_get_forwarding(name), adaptor, *args)
+
+
 class AllocatorAdaptorMethods:
     """The base class of allocators that wrap another allocator.
 
@@ -173,27 +181,27 @@ class AllocatorAdaptorMethods:
 
     def do_alloc(self, size, stream):
         """Forwards a request to the upstream allocator, for super().do_alloc() in a subclass."""
-        return run(_get_forwarding("alloc"), self, size, stream)
+        return _forward("alloc", self, to_size(size, "size"), stream)
 
     def do_free(self, memory):
         """Frees memory with the upstream allocator, for super().do_free() in a subclass."""
         if memory is None:                      # which PyGObject would pass on as NULL
             raise TypeError("AllocatorAdaptor.do_free: memory must be a Gpu.Memory, not None")
-        run(_get_forwarding("free"), self, memory)
+        _forward("free", self, memory)
 
     def do_get_context(self):
         """Gets the context of the upstream allocator, for super().do_get_context() in a
         subclass."""
-        return run(_get_forwarding("get_context"), self)
+        return _forward("get_context", self)
 
     def do_get_memory_info(self):
         """Gets the free and the total bytes of the upstream allocator, as a tuple, for
         super().do_get_memory_info() in a subclass."""
-        return tuple(run(_get_forwarding("get_memory_info"), self))[1:]
+        return tuple(_forward("get_memory_info", self))[1:]
 
     def do_trim(self, held_bytes):
         """Frees cached memory of the upstream allocator, for super().do_trim() in a subclass."""
-        run(_get_forwarding("trim"), self, held_bytes)
+        _forward("trim", self, to_size(held_bytes, "held_bytes"))
 
 
 class SvmAllocatorMethods:

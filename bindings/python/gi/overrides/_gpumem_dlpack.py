@@ -102,13 +102,16 @@ def _to_consumer(context, stream):
     return found
 
 
+def _is_untracked(array):
+    return array.memory is not None and array.memory.get_flags() & Gpu.MemoryFlags.UNTRACKED
+
+
 def _wait_for(array):
     """Waits for the work on an array, or for all work of the context if it is not tracked."""
-    memory = array.memory
-    if memory is not None and memory.get_flags() & Gpu.MemoryFlags.UNTRACKED:
+    if _is_untracked(array):
         array.context.synchronize()
-    elif memory is not None:
-        memory.wait()
+    elif array.memory is not None:
+        array.memory.wait()
 
 
 def _wait_on(array, stream):
@@ -190,6 +193,8 @@ def _to_host(array, device, copy, versioned):
         raise BufferError(f"the array is on the DLPack device {array.__dlpack_device__()}, and "
                           f"cannot be exported to {device} without a copy")
     result = type(array).empty(context, array.shape, array.get_dtype())
+    if _is_untracked(array):
+        _wait_for(array)                        # a copy only waits for tracked memory
     if array.size > 0:
         array.read_strided(None, result.get_host_bytes(), 0, list(result.strides), None)
     return result, copy is not False
@@ -209,6 +214,8 @@ def _copy_on_device(array, device):
     memory of another one."""
     if array.size == 0:
         return array                            # an array without memory may have another device
+    if _is_untracked(array):
+        _wait_for(array)                        # a copy only waits for tracked memory
     if device[0] in (CUDA, OPENCL):
         result = array.copy()
         if result.__dlpack_device__() == device:
@@ -393,6 +400,7 @@ class DLPackMethods:
         array, is_copied = self, bool(copy)
         if copy not in (None, True, False):
             raise ValueError(f"copy must be None, True or False, not {copy!r}")
+        copy = None if copy is None else bool(copy)         # 0 and numpy.False_ are equal to False
         versioned = max_version is not None and _to_pair(max_version, "max_version")[0] >= 1
         dl_device = None if dl_device is None else _to_pair(dl_device, "dl_device")
         try:
