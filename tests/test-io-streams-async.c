@@ -603,6 +603,32 @@ async_unref (TestFixture *fixture)
   test_assert_content (buffer, bytes);
 }
 
+/* After the callback of a call that a thread has executed, the last reference is that of the
+ * program: dropping it submits the remaining bytes before later work of the stream. */
+static void
+async_dropped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, CHUNK + 10, 9);
+  g_autofree guint8 *data = g_malloc0 (CHUNK);
+
+  for (guint i = 0; i < 300; i++)
+    {
+      GOutputStream *output = output_new (buffer, fixture->stream, CHUNK + 10);
+      gpointer weak = output;
+      GAsyncResult *result = NULL;
+
+      g_object_add_weak_pointer (G_OBJECT (output), &weak);
+      g_output_stream_write_async (output, data, CHUNK, G_PRIORITY_DEFAULT, NULL, test_take_result,
+                                   &result);
+      test_await (&result);
+      check_write (output, &result, (gssize) CHUNK);
+      g_assert_cmpint (g_output_stream_write (output, data, 10, NULL, &error), ==, 10);
+      g_object_unref (output);
+      g_assert_null (weak);
+    }
+}
+
 /* --- errors ----------------------------------------------------------------------------------- */
 
 static void
@@ -704,6 +730,7 @@ main (int    argc,
   test_add ("chunk-waits", async_chunk_waits);
   test_add ("cancelled", async_cancelled);
   test_add ("unref", async_unref);
+  test_add ("dropped", async_dropped);
   test_add ("full", async_full);
   test_add ("failed", async_failed);
 

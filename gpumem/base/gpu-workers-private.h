@@ -46,10 +46,21 @@ void     _gpu_workers_retry           (GpuWorkers      *workers);
 /* Ends the threads beyond @max_threads. */
 void     _gpu_workers_set_max_threads (GpuWorkers      *workers,
                                        guint            max_threads);
+/* Does the work of a task. Returns the result, or -1 with an error. */
+typedef gssize (*GpuTaskFunc) (gpointer       source,
+                               gpointer       data,
+                               GCancellable  *cancellable,
+                               GError       **error);
+
+/* Calls @func and completes @task with its result, as a truth value if @is_boolean. */
+void     _gpu_workers_run_task_here   (GTask           *task,
+                                       gboolean         is_boolean,
+                                       GpuTaskFunc      func);
 /* Like g_task_run_in_thread(), but completes @task with an error if no thread can be started. There
  * is no limit on the number of threads, because a task may wait for work that another task submits.
- * The thread may release the last reference to the task and its source object. */
+ * The thread releases its references to the task and its source object before the callback runs. */
 void     _gpu_workers_run_task        (GTask           *task,
-                                       GTaskThreadFunc  func);
+                                       gboolean         is_boolean,
+                                       GpuTaskFunc      func);
 
 G_END_DECLS

@@ -173,36 +173,95 @@ _gpu_workers_set_max_threads (GpuWorkers *workers,
 
 typedef struct
 {
-  GTask           *task;
-  GTaskThreadFunc  func;
+  GTask       *task;
+  GpuTaskFunc  func;
+  gboolean     is_boolean;
+  gssize       result;
+  GError      *error;
 } TaskJob;
 
 static void
-run_task (gpointer data)
+task_job_free (gpointer data)
 {
   TaskJob *job = data;
 
-  job->func (job->task, g_task_get_source_object (job->task), g_task_get_task_data (job->task),
-             g_task_get_cancellable (job->task));
+  g_clear_error (&job->error);
   g_object_unref (job->task);
   g_free (job);
 }
 
+static void
+call_func (TaskJob *job)
+{
+  job->result = job->func (g_task_get_source_object (job->task), g_task_get_task_data (job->task),
+                           g_task_get_cancellable (job->task), &job->error);
+}
+
+static gboolean
+complete_task (gpointer data)
+{
+  TaskJob *job = data;
+
+  if (job->result < 0)
+    g_task_return_error (job->task, g_steal_pointer (&job->error));
+  else if (job->is_boolean)
+    g_task_return_boolean (job->task, job->result > 0);
+  else
+    g_task_return_int (job->task, job->result);
+
+  return G_SOURCE_REMOVE;
+}
+
+/* The main context gets the reference to the task: a thread that releases it later may release the
+ * last reference to the source object after the program has released its own. */
+static void
+run_task (gpointer data)
+{
+  TaskJob *job = data;
+  g_autoptr (GSource) source = g_idle_source_new ();
+  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (job->task));
+
+  call_func (job);
+  g_source_set_callback (source, complete_task, job, task_job_free);
+  g_source_set_priority (source, g_task_get_priority (job->task));
+  g_source_attach (source, context);
+}
+
+static TaskJob *
+task_job_new (GTask       *task,
+              gboolean     is_boolean,
+              GpuTaskFunc  func)
+{
+  TaskJob *job = g_new (TaskJob, 1);
+
+  *job = (TaskJob) { g_object_ref (task), func, is_boolean, -1, NULL };
+
+  return job;
+}
+
 void
-_gpu_workers_run_task (GTask           *task,
-                       GTaskThreadFunc  func)
+_gpu_workers_run_task_here (GTask       *task,
+                            gboolean     is_boolean,
+                            GpuTaskFunc  func)
+{
+  TaskJob *job = task_job_new (task, is_boolean, func);
+
+  call_func (job);
+  complete_task (job);
+  task_job_free (job);
+}
+
+void
+_gpu_workers_run_task (GTask       *task,
+                       gboolean     is_boolean,
+                       GpuTaskFunc  func)
 {
   static GpuWorkers workers = { .name = "gpumem-task" };
-  TaskJob *job = g_new (TaskJob, 1);
-  GError *error = NULL;
+  TaskJob *job = task_job_new (task, is_boolean, func);
 
-  job->task = g_object_ref (task);
-  job->func = func;
-
-  if (_gpu_workers_push (&workers, G_MAXUINT, run_task, job, &error))
+  if (_gpu_workers_push (&workers, G_MAXUINT, run_task, job, &job->error))
     return;
 
-  g_object_unref (job->task);
-  g_free (job);
-  g_task_return_error (task, error);
+  complete_task (job);
+  task_job_free (job);
 }

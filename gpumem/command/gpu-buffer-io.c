@@ -617,25 +617,21 @@ async_copy_free (gpointer data)
   g_free (copy);
 }
 
-static void
-copy_in_thread (GTask        *task,
-                gpointer      source_object G_GNUC_UNUSED,
-                gpointer      task_data,
-                GCancellable *cancellable)
+static gssize
+copy_in_thread (gpointer       source_object G_GNUC_UNUSED,
+                gpointer       task_data,
+                GCancellable  *cancellable,
+                GError       **error)
 {
   const char *function = "gpu_buffer_copy_async";
   const AsyncCopy *copy = task_data;
   g_auto (GpuHostWait) wait = { NULL };
   GpuPatience patience = { .cancellable = cancellable };
-  GError *error = NULL;
 
   _gpu_host_wait_begin (&wait, copy->timeline);
 
-  if (_gpu_timeline_copy_with (copy->timeline, function, &copy->ranges, &patience, &error)
-      && _gpu_memory_wait_for_work (&wait, function, cancellable, &error))
-    g_task_return_boolean (task, TRUE);
-  else
-    g_task_return_error (task, error);
+  return _gpu_timeline_copy_with (copy->timeline, function, &copy->ranges, &patience, error)
+         && _gpu_memory_wait_for_work (&wait, function, cancellable, error) ? TRUE : -1;
 }
 
 /**
@@ -688,7 +684,7 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
   if (patience.would_block)
     {
       g_task_set_task_data (task, async_copy_new (wait.timeline, &copy), async_copy_free);
-      _gpu_workers_run_task (task, copy_in_thread);
+      _gpu_workers_run_task (task, TRUE, copy_in_thread);
       return;
     }
 

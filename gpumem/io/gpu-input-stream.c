@@ -226,17 +226,24 @@ can_read_at_once (const GpuInputStream *input)
   return chunks->pending[chunk % GPU_STREAM_CHUNKS].last == 0;
 }
 
-static void
-run_read (GTask        *task,
-          gpointer      base,
-          gpointer      data,
-          GCancellable *cancellable)
+static gssize
+run_read (gpointer       base,
+          gpointer       data,
+          GCancellable  *cancellable,
+          GError       **error)
 {
   const GpuStreamBytes *bytes = data;
-  GError *error = NULL;
-  gssize n = gpu_input_stream_read (base, bytes->data, bytes->size, cancellable, &error);
 
-  _gpu_stream_chunks_return_count (task, n, error);
+  return gpu_input_stream_read (base, bytes->data, bytes->size, cancellable, error);
+}
+
+static gssize
+run_skip (gpointer       base,
+          gpointer       data,
+          GCancellable  *cancellable,
+          GError       **error)
+{
+  return gpu_input_stream_skip (base, ((const GpuStreamBytes *) data)->size, cancellable, error);
 }
 
 static void
@@ -252,7 +259,8 @@ gpu_input_stream_read_async (GInputStream        *base,
                                                         count, priority, cancellable, callback,
                                                         user_data);
 
-  _gpu_stream_chunks_run_task (task, can_read_at_once (GPU_INPUT_STREAM (base)), run_read);
+  _gpu_stream_chunks_run_task (task, can_read_at_once (GPU_INPUT_STREAM (base)), FALSE,
+                               run_read);
 }
 
 /* A skip copies nothing. */
@@ -267,10 +275,8 @@ gpu_input_stream_skip_async (GInputStream        *base,
   g_autoptr (GTask) task = _gpu_stream_chunks_new_task (base, gpu_input_stream_skip_async, NULL,
                                                         count, priority, cancellable, callback,
                                                         user_data);
-  GError *error = NULL;
-  gssize n = gpu_input_stream_skip (base, count, cancellable, &error);
 
-  _gpu_stream_chunks_return_count (task, n, error);
+  _gpu_stream_chunks_run_task (task, TRUE, FALSE, run_skip);
 }
 
 static void

@@ -41,10 +41,10 @@
  * current 512 KiB copies its bytes in the calling thread. A thread of the library executes any
  * other write, a flush or a close of bytes that are not in the memory yet, and a splice, whose
  * source it reads with blocking functions. Each pending call has a thread, and fails with
- * %GPU_ERROR_OUT_OF_HOST_MEMORY if none can be started. g_output_stream_writev_async() may write
- * the first vector only. The callback is always called in the main context of the caller, after the
- * function has returned. Other streams of GIO, such as #GConverterOutputStream, call the blocking
- * functions of this stream in threads of GIO.
+ * %GPU_ERROR_OUT_OF_HOST_MEMORY if none can be started; a close then loses the bytes that are not
+ * submitted. g_output_stream_writev_async() may write the first vector only. The callback is always
+ * called in the main context of the caller, after the function has returned. Other streams of GIO,
+ * such as #GConverterOutputStream, call the blocking functions of this stream in threads of GIO.
  *
  * #GpuOutputStream implements #GSeekable; positions are relative to the begin of the range. A write
  * at the end of the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a
@@ -288,17 +288,15 @@ splice_free (gpointer data)
   g_free (splice);
 }
 
-static void
-splice_in_thread (GTask        *task,
-                  gpointer      base,
-                  gpointer      data,
-                  GCancellable *cancellable)
+static gssize
+splice_in_thread (gpointer       base,
+                  gpointer       data,
+                  GCancellable  *cancellable,
+                  GError       **error)
 {
   Splice *splice = data;
-  GError *error = NULL;
-  gssize n = gpu_output_stream_splice (base, splice->source, splice->flags, cancellable, &error);
 
-  _gpu_stream_chunks_return_count (task, n, error);
+  return gpu_output_stream_splice (base, splice->source, splice->flags, cancellable, error);
 }
 
 /* Not g_task_run_in_thread(): a splice waits for the peer of its source, and the few threads of GIO
@@ -320,7 +318,7 @@ gpu_output_stream_splice_async (GOutputStream             *base,
   g_task_set_source_tag (task, gpu_output_stream_splice_async);
   g_task_set_priority (task, priority);
   g_task_set_task_data (task, splice, splice_free);
-  _gpu_workers_run_task (task, splice_in_thread);
+  _gpu_workers_run_task (task, FALSE, splice_in_thread);
 }
 
 /* Waits for all copies, even if one fails, and reports the first error. Submits the bytes also if
@@ -377,17 +375,15 @@ can_write_at_once (const GpuOutputStream *output,
              && (output->filled > 0 || chunks->pending[output->place].last == 0));
 }
 
-static void
-run_write (GTask        *task,
-           gpointer      base,
-           gpointer      data,
-           GCancellable *cancellable)
+static gssize
+run_write (gpointer       base,
+           gpointer       data,
+           GCancellable  *cancellable,
+           GError       **error)
 {
   const GpuStreamBytes *bytes = data;
-  GError *error = NULL;
-  gssize n = gpu_output_stream_write (base, bytes->data, bytes->size, cancellable, &error);
 
-  _gpu_stream_chunks_return_count (task, n, error);
+  return gpu_output_stream_write (base, bytes->data, bytes->size, cancellable, error);
 }
 
 static void
@@ -404,7 +400,7 @@ gpu_output_stream_write_async (GOutputStream       *base,
                                                         user_data);
 
   _gpu_stream_chunks_run_task (task, can_write_at_once (GPU_OUTPUT_STREAM (base), count),
-                               run_write);
+                               FALSE, run_write);
 }
 
 /* A short write: writes the first vector that has bytes. The function of the parent class would
@@ -457,18 +453,13 @@ can_flush_at_once (const GpuOutputStream *output)
   return output->filled == 0;
 }
 
-static void
-run_flush (GTask        *task,
-           gpointer      base,
-           gpointer      data G_GNUC_UNUSED,
-           GCancellable *cancellable)
+static gssize
+run_flush (gpointer       base,
+           gpointer       data G_GNUC_UNUSED,
+           GCancellable  *cancellable,
+           GError       **error)
 {
-  GError *error = NULL;
-
-  if (gpu_output_stream_flush (base, cancellable, &error))
-    g_task_return_boolean (task, TRUE);
-  else
-    g_task_return_error (task, error);
+  return gpu_output_stream_flush (base, cancellable, error) ? TRUE : -1;
 }
 
 static void
@@ -482,7 +473,8 @@ gpu_output_stream_flush_async (GOutputStream       *base,
                                                         0, priority, cancellable, callback,
                                                         user_data);
 
-  _gpu_stream_chunks_run_task (task, can_flush_at_once (GPU_OUTPUT_STREAM (base)), run_flush);
+  _gpu_stream_chunks_run_task (task, can_flush_at_once (GPU_OUTPUT_STREAM (base)), TRUE,
+                               run_flush);
 }
 
 /* GIO flushes the stream before, and returns the error of that. */

@@ -3,6 +3,7 @@
  * page-locked memory of the host. */
 #pragma once
 
+#include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/stream/gpu-submission-private.h"
 
@@ -95,11 +96,8 @@ GTask   *_gpu_stream_chunks_new_task (gpointer             stream,
  * @task are its GpuStreamBytes. */
 void     _gpu_stream_chunks_run_task (GTask               *task,
                                       gboolean             at_once,
-                                      GTaskThreadFunc      func);
-/* Returns @task with @n, or with @error if @n is negative. Takes ownership of @error. */
-void     _gpu_stream_chunks_return_count (GTask           *task,
-                                      gssize               n,
-                                      GError              *error);
+                                      gboolean             is_boolean,
+                                      GpuTaskFunc          func);
 /* Sets the functions that do not depend on the class. */
 void     _gpu_stream_chunks_init_seekable (GSeekableIface *iface);
 

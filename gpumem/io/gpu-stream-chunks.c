@@ -218,26 +218,15 @@ _gpu_stream_chunks_new_task (gpointer             stream,
 }
 
 void
-_gpu_stream_chunks_run_task (GTask           *task,
-                             gboolean         at_once,
-                             GTaskThreadFunc  func)
+_gpu_stream_chunks_run_task (GTask       *task,
+                             gboolean     at_once,
+                             gboolean     is_boolean,
+                             GpuTaskFunc  func)
 {
   if (at_once)
-    func (task, g_task_get_source_object (task), g_task_get_task_data (task),
-          g_task_get_cancellable (task));
+    _gpu_workers_run_task_here (task, is_boolean, func);
   else
-    _gpu_workers_run_task (task, func);
-}
-
-void
-_gpu_stream_chunks_return_count (GTask  *task,
-                                 gssize  n,
-                                 GError *error)
-{
-  if (n < 0)
-    g_task_return_error (task, error);
-  else
-    g_task_return_int (task, n);
+    _gpu_workers_run_task (task, is_boolean, func);
 }
 
 static gboolean
