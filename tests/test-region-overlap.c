@@ -605,6 +605,41 @@ copy_twins (GpuStream *stream,
   test_assert_mem (data, expected, 1000);
 }
 
+/* The copies of a batch run in any order, so none may write what another one reads. */
+static void
+copy_twins_in_batch (GpuStream *stream,
+                     GpuMemory *a,
+                     GpuMemory *b,
+                     guint8    *data,
+                     gsize      shift)
+{
+  GpuMemory *memories[] = { a, b };
+  const guint64 itself[] = { 1, 1, 0, shift, 300 };
+  const guint64 clash[] = { 1, 300, 0, shift, 100, 0, shift + 600, 1, 350, 100 };
+  const guint64 apart[] = { 1, 300, 0, shift, 100, 0, shift + 600, 1, 450, 100 };
+  g_autoptr (GError) error = NULL;
+  guint8 expected[1000];
+
+  fill_pattern (data, 1000);
+  memcpy (expected, data, 1000);
+  g_assert_false (gpu_stream_copy_batch (stream, memories, 2, itself, G_N_ELEMENTS (itself),
+                                         &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "of the same memory");
+  g_clear_error (&error);
+  g_assert_false (gpu_stream_copy_batch (stream, memories, 2, clash, G_N_ELEMENTS (clash), &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "of the same memory");
+  g_clear_error (&error);
+  test_synchronize (stream);
+  test_assert_mem (data, expected, 1000);
+
+  test_assert_ok (gpu_stream_copy_batch (stream, memories, 2, apart, G_N_ELEMENTS (apart), &error),
+                  error);
+  test_synchronize (stream);
+  memcpy (expected + shift + 300, expected + shift, 100);
+  memcpy (expected + shift + 600, expected + shift + 450, 100);
+  test_assert_mem (data, expected, 1000);
+}
+
 static void
 copy_twin_regions (GpuStream *stream,
                    GpuMemory *a,
@@ -681,6 +716,7 @@ copy_all_twins (GpuStream *stream,
                 gsize      shift)
 {
   copy_twins (stream, a, b, data, shift);
+  copy_twins_in_batch (stream, a, b, data, shift);
   copy_twin_regions (stream, a, b, data, shift);
   copy_twin_arrays (stream, a, b, data, shift);
 }

@@ -174,6 +174,44 @@ is_batched (GpuMemory         *memory,
          && (!GPU_IS_HOST_MEMORY (memory) || ((GpuHostMemory *) memory)->is_locked);
 }
 
+/* Sets the base of memory that uses host memory in place by its address, because several memory
+ * objects may use the same host memory. Returns a base behind all of them. */
+static gsize
+find_places (Batch *batch)
+{
+  gboolean is_written = FALSE;
+  gsize first = G_MAXSIZE;
+  gsize end = 0;
+
+  for (gsize i = 0; i < batch->n_memories; i++)
+    {
+      Use *use = &batch->uses[i];
+
+      if (batch->memories[i]->storage != NULL)
+        use->base = (gsize) _gpu_memory_get_place (batch->memories[i]);
+
+      if (use->base != 0)
+        {
+          is_written |= use->is_written;
+          first = MIN (first, use->base);
+        }
+    }
+
+  for (gsize i = 0; i < batch->n_memories; i++)
+    {
+      Use *use = &batch->uses[i];
+
+      if (use->base != 0)
+        {
+          use->base -= first - 1;
+          use->is_written = is_written;
+          end = MAX (end, use->base + batch->memories[i]->size);
+        }
+    }
+
+  return end;
+}
+
 /* Finds the allocation of each memory. */
 static void
 find_uses (Batch             *batch,
@@ -181,11 +219,13 @@ find_uses (Batch             *batch,
 {
   g_autoptr (GHashTable) roots = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   GHashTableIter iter;
-  gsize base = 0;
+  gsize base;
   gpointer value;
 
   for (gsize i = 0; i < batch->n_copies; i++)
     batch->uses[get_range (batch, i)[DESTINATION]].is_written = TRUE;
+
+  base = find_places (batch);
 
   for (gsize i = 0; i < batch->n_memories; i++)
     {
@@ -210,7 +250,7 @@ find_uses (Batch             *batch,
     }
 
   for (gsize i = 0; i < batch->n_memories; i++)
-    if (batch->memories[i]->storage != NULL)
+    if (batch->memories[i]->storage != NULL && batch->uses[i].base == 0)
       {
         const GpuStorage *storage = batch->memories[i]->storage;
         const Root *root = g_hash_table_lookup (roots, storage->root);
