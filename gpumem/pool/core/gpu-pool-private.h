@@ -483,8 +483,8 @@ gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
  * thread that waits for listed uses does not wait for memory that other threads free meanwhile. */
 GArray       *_gpu_pool_list_uses         (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* Removes uses from @pending until it has waited for one. Returns FALSE if none is left, or if the
- * wait fails. */
+/* Removes uses from @pending until it has waited for one. Skips uses for which the wait is refused,
+ * see _gpu_pool_use_follow(). Returns FALSE if none is left. */
 gboolean      _gpu_pool_wait_for_next     (GpuPool              *pool,
                                            GArray               *pending);
 /* Returns whether the pool must return memory to the owner after the free of @node. Memory of the

@@ -188,8 +188,8 @@ _gpu_pool_wait_for_next (GpuPool *pool,
       const GpuPoolUse use = g_array_index (pending, GpuPoolUse, 0);
 
       g_array_remove_index (pending, 0);
-      if (!gpu_pool_stream_has_reached (use.stream, use.use_seq))
-        return wait_for_use (pool, &use);
+      if (!gpu_pool_stream_has_reached (use.stream, use.use_seq) && wait_for_use (pool, &use))
+        return TRUE;
     }
 
   return FALSE;
