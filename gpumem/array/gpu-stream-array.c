@@ -443,11 +443,13 @@ get_bases (GpuArray *a,
            gsize    *a_base,
            gsize    *b_base)
 {
-  *a_base = a->memory->storage->offset;
-  *b_base = b->memory->storage->offset;
-
+  /* Does not read the offsets of different memory, which other threads may be unspilling */
   if (a->memory->storage->root == b->memory->storage->root)
-    return TRUE;
+    {
+      *a_base = a->memory->storage->offset;
+      *b_base = b->memory->storage->offset;
+      return TRUE;
+    }
 
   *a_base = (gsize) _gpu_memory_get_place (a->memory);
   *b_base = (gsize) _gpu_memory_get_place (b->memory);

@@ -276,13 +276,14 @@ check_overlap (const GpuRangeCopy  *copy,
 {
   GpuStorage *to = copy->destination->storage;
   GpuStorage *from = copy->source->storage;
-  gsize to_offset = to->offset + copy->destination_offset;
-  gsize from_offset = from->offset + copy->source_offset;
+  gsize to_offset, from_offset;
 
   if (G_LIKELY (to->root != from->root))
     return G_LIKELY (g_atomic_pointer_get (&copy->destination->host_data) == NULL)
            || check_places (copy, does_nothing, function, error);
 
+  to_offset = to->offset + copy->destination_offset;
+  from_offset = from->offset + copy->source_offset;
   *does_nothing = to_offset == from_offset;
 
   return *does_nothing || to_offset >= from_offset + copy->size
