@@ -50,6 +50,32 @@ use_itself (GpuHostMemory *memory, GpuStream *stream, GError **error)
   return event != NULL && gpu_event_wait (event, NULL, error);
 }
 
+/* Copies the first host bytes of a buffer to its other bytes, and back. PoCL ignores the usual
+ * calls for this. */
+static gboolean
+use_first_bytes (GpuContext *context, GpuStream *stream, GBytes *bytes, GError **error)
+{
+  guint8 *data = (guint8 *) g_bytes_get_data (bytes, NULL);
+  g_autoptr (GBytes) first = g_bytes_new_from_bytes (bytes, 0, 100);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuCapabilities capabilities = gpu_device_get_capabilities (gpu_context_get_device (context));
+
+  if ((capabilities & GPU_CAPABILITIES_HOST_POINTER) == 0)
+    return TRUE;
+  memset (data, 7, 100);
+  memset (data + 200, 9, 200);
+  buffer = gpu_buffer_new_for_host_bytes (context, GPU_MEMORY_FLAGS_NONE, bytes, error);
+  if (buffer == NULL || !gpu_stream_write (stream, GPU_MEMORY (buffer), 200, first, error)
+      || !gpu_stream_synchronize (stream, NULL, error))
+    return FALSE;
+  fault_check (data + 200, 7, 100, "copy of the first bytes");
+  if (!gpu_stream_read_into (stream, GPU_MEMORY (buffer), 300, first, error)
+      || !gpu_stream_synchronize (stream, NULL, error))
+    return FALSE;
+  fault_check (data, 9, 100, "copy to the first bytes");
+  return TRUE;
+}
+
 /* Also on a profiling stream, where each operation has an event. */
 static gboolean
 itself (GpuContext *context, GError **error)
@@ -86,7 +112,8 @@ kinds (GpuContext *context, GpuStream *stream, GError **error)
   if (large == NULL || !use (large, stream, error))
     return FALSE;
   registered = gpu_host_memory_new_registered (context, GPU_HOST_MEMORY_FLAGS_NONE, bytes, error);
-  if (registered == NULL || !use (registered, stream, error))
+  if (registered == NULL || !use (registered, stream, error)
+      || !use_first_bytes (context, stream, bytes, error))
     return FALSE;
   mapped = gpu_host_memory_new (context, GPU_HOST_MEMORY_FLAGS_MAPPED, SIZE, error);
   if (mapped == NULL || !use (mapped, stream, error))
