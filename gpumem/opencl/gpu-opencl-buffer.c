@@ -72,17 +72,6 @@ check_foreign (GpuNativeContext  *context,
   return TRUE;
 }
 
-/* Records the parent of a foreign sub-buffer, because the library may also have an object for the
- * parent, which shares the memory. */
-static void
-find_parent (GpuOpenclBuffer *buffer)
-{
-  gsize offset = 0;
-
-  buffer->parent = _gpu_opencl_mem_get_parent (buffer->mem, &offset);
-  buffer->parent_offset = buffer->parent != NULL ? offset : 0;
-}
-
 static GpuNativeBuffer *
 buffer_wrap (GpuNativeContext  *context,
              guint64            handle,
@@ -92,13 +81,18 @@ buffer_wrap (GpuNativeContext  *context,
 {
   cl_mem mem = (cl_mem) (guintptr) handle;
   GpuNativeBuffer *buffer;
+  cl_mem parent;
+  gsize parent_offset;
 
   if (!check_foreign (context, mem, &size, error)
+      || !_gpu_opencl_mem_find_parent (mem, &parent, &parent_offset, error)
       || (mode == GPU_WRAP_MODE_BORROW && !_gpu_opencl_mem_retain (mem, error)))
     return NULL;
 
   buffer = _gpu_opencl_buffer_new (mem, size);
-  find_parent ((GpuOpenclBuffer *) buffer);
+  /* The library may also have an object for the parent, which shares the memory. */
+  ((GpuOpenclBuffer *) buffer)->parent = parent;
+  ((GpuOpenclBuffer *) buffer)->parent_offset = parent_offset;
   /* A buffer that the program created without CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT has no address. */
   _gpu_opencl_buffer_read_address (context, (GpuOpenclBuffer *) buffer, NULL);
 

@@ -71,13 +71,13 @@ image_identify (GpuNativeMemory *memory,
 
   while (mem != NULL)
     {
-      gsize offset = 0;
+      cl_mem parent;
+      gsize offset;
 
       alias_key->id = (guintptr) mem;
-      mem = _gpu_opencl_mem_get_parent (mem, &offset);
-
-      if (mem != NULL)
-        alias_key->offset += offset;
+      _gpu_opencl_mem_find_parent (mem, &parent, &offset, NULL);
+      alias_key->offset += offset;
+      mem = parent;
     }
 }
 

@@ -66,20 +66,31 @@ _gpu_opencl_mem_get (cl_mem        mem,
 
 /* For a buffer over shared virtual memory, Intel's runtime reports a parent object that no other
  * call accepts. Such a parent is ignored. */
-cl_mem
-_gpu_opencl_mem_get_parent (cl_mem  mem,
-                            gsize  *offset)
+gboolean
+_gpu_opencl_mem_find_parent (cl_mem    mem,
+                             cl_mem   *parent,
+                             gsize    *offset,
+                             GError  **error)
 {
-  cl_mem parent = NULL;
+  cl_mem found = NULL;
   cl_mem_object_type type;
 
-  if (_gpu_opencl_mem_get (mem, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent, NULL)
-      && parent != NULL
-      && _gpu_opencl_mem_get (mem, CL_MEM_OFFSET, offset, sizeof *offset, NULL)
-      && _gpu_opencl_mem_get (parent, CL_MEM_TYPE, &type, sizeof type, NULL))
-    return parent;
+  *parent = NULL;
+  *offset = 0;
 
-  return NULL;
+  if (!_gpu_opencl_mem_get (mem, CL_MEM_ASSOCIATED_MEMOBJECT, &found, sizeof found, error))
+    return FALSE;
+
+  if (found == NULL
+      || clGetMemObjectInfo (found, CL_MEM_TYPE, sizeof type, &type, NULL) == CL_INVALID_MEM_OBJECT)
+    return TRUE;
+
+  if (!_gpu_opencl_mem_get (mem, CL_MEM_OFFSET, offset, sizeof *offset, error))
+    return FALSE;
+
+  *parent = found;
+
+  return TRUE;
 }
 
 gboolean

@@ -7,7 +7,8 @@
 /* Returns whether PoCL may ignore a copy between host memory and a range of a buffer. If @data is
  * the address at which the memory of the whole buffer begins, PoCL copies nothing, although the
  * range begins elsewhere. The program knows that address if the buffer uses its memory, or from a
- * mapping. Commands for rectangles are never ignored. */
+ * mapping. Commands for rectangles are never ignored, so they are also used if the driver does not
+ * report the address. */
 static gboolean
 may_be_ignored (GpuNativeStream *stream,
                 cl_mem           mem,
@@ -17,21 +18,22 @@ may_be_ignored (GpuNativeStream *stream,
   gsize parent_offset = 0;
   gpointer host = NULL;
   cl_uint n_mapped = 0;
-  cl_mem root;
+  cl_mem root = NULL;
 
   if (G_LIKELY (((GpuOpenclDevice *) stream->context->devices[0])->pocl == 0))
     return FALSE;
 
-  root = _gpu_opencl_mem_get_parent (mem, &parent_offset);
+  if (!_gpu_opencl_mem_find_parent (mem, &root, &parent_offset, NULL))
+    return TRUE;
 
   if (root == NULL)
     root = mem;
 
   return offset + parent_offset > 0
-         && ((_gpu_opencl_mem_get (root, CL_MEM_HOST_PTR, &host, sizeof host, NULL)
-              && host != NULL && host == data)
-             || (_gpu_opencl_mem_get (root, CL_MEM_MAP_COUNT, &n_mapped, sizeof n_mapped, NULL)
-                 && n_mapped > 0));
+         && (!_gpu_opencl_mem_get (root, CL_MEM_HOST_PTR, &host, sizeof host, NULL)
+             || (host != NULL && host == data)
+             || !_gpu_opencl_mem_get (root, CL_MEM_MAP_COUNT, &n_mapped, sizeof n_mapped, NULL)
+             || n_mapped > 0);
 }
 
 cl_int

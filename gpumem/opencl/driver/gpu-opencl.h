@@ -482,10 +482,12 @@ gboolean        _gpu_opencl_mem_get          (cl_mem               mem,
                                               gpointer             value,
                                               gsize                size,
                                               GError             **error);
-/* Returns the memory object that @mem is a part of or was created from, and sets @offset to the
- * offset of @mem in that object. Returns NULL if @mem has its own memory. */
-cl_mem          _gpu_opencl_mem_get_parent   (cl_mem               mem,
-                                              gsize               *offset);
+/* Gets the memory object that @mem is a part of or was created from, and the offset of @mem in that
+ * object. @parent is NULL if @mem has its own memory, and after an error. */
+gboolean        _gpu_opencl_mem_find_parent  (cl_mem               mem,
+                                              cl_mem              *parent,
+                                              gsize               *offset,
+                                              GError             **error);
 /* Checks that foreign memory belongs to @context. */
 gboolean        _gpu_opencl_mem_check        (GpuNativeContext    *context,
                                               cl_mem               mem,
