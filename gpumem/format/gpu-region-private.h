@@ -22,5 +22,10 @@ gboolean _gpu_region_resolve (const GpuLayout  *layout,
 gsize    _gpu_region_get_end (const GpuRegionSide *side,
                               const GpuExtent     *extent);
 gboolean _gpu_region_is_empty (const GpuExtent *extent);
+/* Copies a region of host memory to @to, without the gaps between its rows. The width of @extent is
+ * in bytes. */
+void     _gpu_region_pack     (const GpuRegionSide *side,
+                               const GpuExtent     *extent,
+                               gpointer             to);
 
 G_END_DECLS

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/format/gpu-region-private.h"
 
 static gboolean
@@ -81,6 +83,19 @@ _gpu_region_get_end (const GpuRegionSide *side,
 
   return side->offset + (extent->depth - 1) * side->slice_pitch
          + (extent->height - 1) * side->row_pitch + extent->width;
+}
+
+void
+_gpu_region_pack (const GpuRegionSide *side,
+                  const GpuExtent     *extent,
+                  gpointer             to)
+{
+  guint8 *row = to;
+
+  for (gsize z = 0; z < extent->depth; z++)
+    for (gsize y = 0; y < extent->height; y++, row += extent->width)
+      memcpy (row, (const guint8 *) side->data + side->offset + z * side->slice_pitch
+                   + y * side->row_pitch, extent->width);
 }
 
 gboolean

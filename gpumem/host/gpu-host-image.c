@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpumem/format/gpu-image-type-private.h"
+#include "gpumem/format/gpu-region-private.h"
 #include "gpumem/format/gpu-texel-private.h"
 #include "gpumem/host/gpu-host.h"
 
@@ -262,6 +263,8 @@ host_image_create (GpuNativeContext           *context,
                    gsize                       slice_pitch,
                    GError                    **error)
 {
+  const GpuRegionSide side = { .data = (gpointer) data, .row_pitch = row_pitch,
+                               .slice_pitch = slice_pitch };
   const GpuExtent *extent = &description->extent;
   gsize row_size = extent->width * description->texel_size;
   gsize slice_size = extent->height * row_size;
@@ -274,14 +277,9 @@ host_image_create (GpuNativeContext           *context,
   if (memory == NULL)
     return NULL;
 
-  for (gsize z = 0; data != NULL && z < extent->depth; z++)
-    {
-      guint8 *to = ((GpuHostBuffer *) memory)->data + z * slice_size;
-      const guint8 *from = (const guint8 *) data + z * slice_pitch;
-
-      for (gsize y = 0; y < extent->height; y++)
-        memcpy (to + y * row_size, from + y * row_pitch, row_size);
-    }
+  if (data != NULL)
+    _gpu_region_pack (&side, &(GpuExtent) { row_size, extent->height, extent->depth },
+                      ((GpuHostBuffer *) memory)->data);
 
   return image_new (memory, description, row_size, slice_size);
 }

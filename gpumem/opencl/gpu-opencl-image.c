@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include <string.h>
-
+#include "gpumem/format/gpu-region-private.h"
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define SIZE "%" G_GSIZE_FORMAT
@@ -36,6 +35,8 @@ pack_rows (const GpuImageDescription  *description,
            guint8                    **packed,
            GError                    **error)
 {
+  const GpuRegionSide side = { .data = (gpointer) data, .row_pitch = row_pitch,
+                               .slice_pitch = slice_pitch };
   const GpuExtent *extent = &description->extent;
   const gsize row = extent->width * description->texel_size;
 
@@ -52,12 +53,7 @@ pack_rows (const GpuImageDescription  *description,
       return FALSE;
     }
 
-  for (gsize z = 0; z < extent->depth; z++)
-    {
-      for (gsize y = 0; y < extent->height; y++)
-        memcpy (*packed + (z * extent->height + y) * row, data + z * slice_pitch + y * row_pitch,
-                row);
-    }
+  _gpu_region_pack (&side, &(GpuExtent) { row, extent->height, extent->depth }, *packed);
 
   return TRUE;
 }
