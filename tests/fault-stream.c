@@ -8,9 +8,6 @@
 #define N_ROUNDS 6
 /* Enough for the kernel, and for two launches of OpenCL devices */
 #define N_COPIES 50
-/* More than a driver of CUDA keeps pending itself */
-#define N_WRITES 4
-#define WRITE_SIZE (160 * 1024)
 
 static gboolean
 fill (GpuStream *stream, GpuBuffer *buffer, guint8 value, GError **error)
@@ -185,38 +182,6 @@ events (GpuContext *context, GError **error)
   return TRUE;
 }
 
-/* Writes several times behind a fill, which is pending if the device is slow. Drops the buffers of
- * the later writes before their data arrive. */
-static gboolean
-writes_behind (GpuContext *context, GError **error)
-{
-  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
-  g_autoptr (GpuBuffer) buffer = NULL;
-  g_autoptr (GBytes) back = NULL;
-
-  if (stream == NULL)
-    return FALSE;
-  buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, WRITE_SIZE, error);
-  if (buffer == NULL || !fill (stream, buffer, 0, error))
-    return FALSE;
-  for (guint8 value = 1; value <= N_WRITES; value++)
-    {
-      g_autoptr (GBytes) bytes = g_bytes_new_take (g_malloc (WRITE_SIZE), WRITE_SIZE);
-      g_autoptr (GpuBuffer) written = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, WRITE_SIZE,
-                                                      error);
-
-      memset ((guint8 *) g_bytes_get_data (bytes, NULL), value, WRITE_SIZE);
-      if (written == NULL ||
-          !gpu_stream_write (stream, GPU_MEMORY (value == 1 ? buffer : written), 0, bytes, error))
-        return FALSE;
-    }
-  back = gpu_buffer_read_bytes (buffer, stream, 0, WRITE_SIZE, NULL, error);
-  if (back == NULL)
-    return FALSE;
-  fault_check (g_bytes_get_data (back, NULL), 1, WRITE_SIZE, "writes behind a fill");
-  return TRUE;
-}
-
 /* Reverses the order of the rows, and drops the source at once. */
 static gboolean
 batch (GpuContext *context, GError **error)
@@ -339,8 +304,7 @@ stream (GpuContext *context, GError **error)
          drop (context, error) && regions (context, error) &&
          (!has (context, GPU_CAPABILITIES_PROFILING) || times (context, error)) &&
          (!has (context, GPU_CAPABILITIES_USER_EVENTS) || events (context, error)) &&
-         addresses (context, error) && batch (context, error) && writes_behind (context, error) &&
-         asynchronous (context, error);
+         addresses (context, error) && batch (context, error) && asynchronous (context, error);
 }
 
 int

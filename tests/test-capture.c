@@ -899,6 +899,9 @@ written (TestFixture *fixture)
   for (guint i = 0; i < 2; i++)
     {
       test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+      test_assert_ok (gpu_stream_write_region (stream, GPU_MEMORY (buffer), NULL, bytes, NULL,
+                                               &(GpuExtent) { WRITTEN / 10, 10, 1 }, &error),
+                      error);
       g_assert_true (test_is_capturing (handle));
     }
   end (handle);

@@ -12,6 +12,12 @@
 #define N_WRITES 60
 #define MAPPED_SIZE (64 * 1024 * 1024)
 
+/* The sizes of a region with slices of WRITE_SIZE bytes, and of one with texels of 4 bytes */
+#define REGION { 1000, 100, 2 }
+#define TEXELS { 250, 100, 1 }
+/* The number of writes to an image */
+#define N_LAYERS 20
+
 static void
 fill (GpuStream *stream, GpuBuffer *buffer)
 {
@@ -159,6 +165,109 @@ behind_write_does_not_wait (TestFixture *fixture)
     g_assert_cmpuint (data[i], ==, i / WRITE_SIZE + 1);
 }
 
+/* Returns bytes that differ between rows and between writes. */
+static GBytes *
+write_bytes (gsize index, gsize size)
+{
+  guint8 *bytes = g_malloc (size);
+
+  for (gsize i = 0; i < size; i++)
+    bytes[i] = (guint8) (index + i % 251);
+  return g_bytes_new_take (bytes, size);
+}
+
+/* Both sides have gaps between the rows and the slices. CUDA's driver copies slice by slice. */
+static void
+behind_region_does_not_wait (TestFixture *fixture)
+{
+  const GpuExtent extent = REGION;
+  const GpuLayout from = { 3, 0, 0, 1010, 1010 * 101 };
+  GpuLayout to = { 0, 0, 0, 1100, 1100 * 100 + 8 };
+  const gsize size = to.slice_pitch * extent.depth;
+  const gsize from_size = 3 + from.slice_pitch * extent.depth;
+  guint8 *expected = g_malloc (N_WRITES * size);
+  g_autoptr (GBytes) all = g_bytes_new_take (expected, N_WRITES * size);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (TestHold) hold = NULL;
+
+  if (!test_can_hold (fixture))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  buffer = test_buffer_filled (fixture, N_WRITES * size, 0xaa);
+  memset (expected, 0xaa, N_WRITES * size);
+  hold = test_hold (stream);
+  for (gsize i = 0; i < N_WRITES; i++)
+    {
+      g_autoptr (GBytes) bytes = write_bytes (i, from_size);
+      const guint8 *data = g_bytes_get_data (bytes, NULL);
+
+      to.x = i * size;
+      test_assert_ok (gpu_stream_write_region (stream, GPU_MEMORY (buffer), &to, bytes, &from,
+                                               &extent, &error), error);
+      for (gsize z = 0; z < extent.depth; z++)
+        for (gsize y = 0; y < extent.height; y++)
+          memcpy (expected + to.x + z * to.slice_pitch + y * to.row_pitch,
+                  data + from.x + z * from.slice_pitch + y * from.row_pitch, extent.width);
+    }
+  g_assert_cmpuint (test_get_number (stream, "n-completed"), ==, 0);
+  test_hold_release (hold);
+  test_assert_content (buffer, all);
+}
+
+/* Writes the slices or the layers of an image. */
+static void
+write_image (TestFixture *fixture, GpuImageType type, const GpuExtent *extent)
+{
+  static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
+  const GpuExtent texels = TEXELS;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuImage) image = gpu_image_new (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8, type,
+                                              extent, &error);
+  g_autoptr (GBytes) back = NULL;
+  g_autoptr (TestHold) hold = NULL;
+
+  g_assert_no_error (error);
+  hold = test_hold (stream);
+  for (gsize i = 0; i < N_LAYERS; i++)
+    {
+      const GpuLayout to = { .y = extent->depth == 1 ? i * texels.height : 0,
+                             .z = extent->depth == 1 ? 0 : i };
+      g_autoptr (GBytes) bytes = write_bytes (i, WRITE_SIZE);
+
+      test_assert_ok (gpu_stream_write_region (stream, GPU_MEMORY (image), &to, bytes, NULL,
+                                               &texels, &error), error);
+    }
+  g_assert_cmpuint (test_get_number (stream, "n-completed"), ==, 0);
+  test_hold_release (hold);
+  back = gpu_image_read_bytes (image, stream, NULL, NULL, NULL, &error);
+  g_assert_no_error (error);
+  for (gsize i = 0; i < N_LAYERS; i++)
+    {
+      g_autoptr (GBytes) bytes = write_bytes (i, WRITE_SIZE);
+      g_autoptr (GBytes) layer = g_bytes_new_from_bytes (back, i * WRITE_SIZE, WRITE_SIZE);
+
+      test_assert_bytes (layer, bytes);
+    }
+}
+
+static void
+behind_image_does_not_wait (TestFixture *fixture)
+{
+  const GpuExtent texels = TEXELS;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES) || !test_can_hold (fixture))
+    return;
+  write_image (fixture, GPU_IMAGE_TYPE_IMAGE_3D, &(GpuExtent) { texels.width, texels.height,
+                                                                N_LAYERS });
+  write_image (fixture, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, &(GpuExtent) { texels.width, texels.height,
+                                                                      N_LAYERS });
+  write_image (fixture, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, &(GpuExtent) { texels.width, N_LAYERS *
+                                                                      texels.height, 1 });
+}
+
 int
 main (int argc, char **argv)
 {
@@ -167,5 +276,7 @@ main (int argc, char **argv)
   test_add ("unmap-does-not-wait", behind_unmap_does_not_wait);
   test_add ("try-does-not-wait", behind_try_does_not_wait);
   test_add ("write-does-not-wait", behind_write_does_not_wait);
+  test_add ("region-does-not-wait", behind_region_does_not_wait);
+  test_add ("image-does-not-wait", behind_image_does_not_wait);
   return test_run ();
 }

@@ -143,8 +143,8 @@ drop_and_continue (TestFixture *fixture, guint8 *go)
   g_aligned_free (go);
 }
 
-/* Writes a buffer behind a blocked stream, and copies it to @result. Returns with no reference to
- * an object. */
+/* Writes a buffer behind a blocked stream, with ranges and regions in turn, and copies it to
+ * @result. Returns with no reference to an object. */
 static void
 write_and_drop (TestFixture *fixture, guint8 **go, guint8 **result)
 {
@@ -152,14 +152,18 @@ write_and_drop (TestFixture *fixture, guint8 **go, guint8 **result)
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) to = host_buffer (fixture, N_WRITES * WRITE_SIZE, result);
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, N_WRITES * WRITE_SIZE);
+  const GpuExtent rows = { WRITE_SIZE / 10, 10, 1 };
 
   block (fixture, stream, go);
   for (guint i = 0; i < N_WRITES; i++)
     {
+      const GpuLayout layout = { .x = i * WRITE_SIZE };
       g_autoptr (GBytes) bytes = test_value_bytes (WRITE_SIZE, (guint8) (i + 1));
 
-      test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), i * WRITE_SIZE, bytes,
-                                        &error), error);
+      test_assert_ok (i % 2 == 0 ? gpu_stream_write (stream, GPU_MEMORY (buffer), layout.x, bytes,
+                                                     &error)
+                                 : gpu_stream_write_region (stream, GPU_MEMORY (buffer), &layout,
+                                                            bytes, NULL, &rows, &error), error);
     }
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (to), 0, GPU_MEMORY (buffer), 0,
                                    N_WRITES * WRITE_SIZE, &error), error);

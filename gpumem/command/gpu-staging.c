@@ -20,10 +20,9 @@
  * write host memory, and to gpu_stream_copy() from or to #GpuHostMemory that is not page-locked.
  * Blocking operations of at least 4 MiB are staged, because that is faster. Other operations are
  * staged if the driver would block the caller: reads of at least 64 KiB and writes of at least
- * 2 MiB. Smaller writes to buffers are copied to page-locked memory during the call: by the driver,
- * or by the library where CUDA's driver would block. CUDA's driver blocks the third pending write
- * of a region or to an image of 64 KiB to 2 MiB. Other drivers do not need staging, nor does memory
- * that the library or the program has page-locked. Copies on profiling or out-of-order streams, and
+ * 2 MiB. Smaller writes are copied to page-locked memory during the call: by the driver, or by the
+ * library where CUDA's driver would block. Other drivers do not need staging, nor does memory that
+ * the library or the program has page-locked. Copies on profiling or out-of-order streams, and
  * copies that wait for user events, are not staged.
  *
  * Asynchronous operations return at once, except in long sequences of copies: a copy is split into

@@ -711,7 +711,6 @@ gpu_stream_copy_region (GpuStream        *stream,
  * calls clEnqueueWriteBuffer instead. Layouts have the same units as in
  * gpu_stream_copy_region(). An empty region does nothing. The operation holds references to @bytes
  * and @destination until it completes. May block under the same conditions as gpu_stream_write().
- * On CUDA, the third pending write of 64 KiB to 2 MiB of pageable memory also blocks.
  *
  * If @destination uses host memory in place, @bytes may be the region itself. They must not overlap
  * it otherwise.

@@ -6,6 +6,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 #include "gpumem/cuda/memory/gpu-cuda-block.h"
+#include "gpumem/format/gpu-region-private.h"
 
 /* A fill of pageable memory fills a page-locked block with the pattern and copies the block
  * repeatedly. This is the maximum size of the block in bytes. */
@@ -115,6 +116,24 @@ may_block (CUstream      stream,
          && is_pageable (data);
 }
 
+GpuCudaBlock *
+_gpu_cuda_block_pack (GpuCudaContext       *context,
+                      CUstream              stream,
+                      const GpuRegionSide  *source,
+                      const GpuExtent      *extent)
+{
+  gsize size = extent->width * extent->height * extent->depth;
+  GpuCudaBlock *block = NULL;
+
+  if (may_block (stream, (const guint8 *) source->data + source->offset, size))
+    block = _gpu_cuda_block_take_for_write (context, size);
+
+  if (block != NULL)
+    _gpu_region_pack (source, extent, block->data);
+
+  return block;
+}
+
 CUresult
 _gpu_cuda_write_behind (GpuCudaContext  *context,
                         CUstream         stream,
@@ -123,18 +142,16 @@ _gpu_cuda_write_behind (GpuCudaContext  *context,
                         gsize            size,
                         const char     **function)
 {
-  GpuCudaBlock *block = NULL;
+  const GpuRegionSide source = { .data = (gpointer) data };
+  GpuCudaBlock *block = _gpu_cuda_block_pack (context, stream, &source,
+                                              &(GpuExtent) { size, 1, 1 });
   CUresult code;
-
-  if (may_block (stream, data, size))
-    block = _gpu_cuda_block_take_for_write (context, size);
 
   *function = "cuMemcpyHtoDAsync";
 
   if (block == NULL)
     return _gpu_cuda.cuMemcpyHtoDAsync (address, data, size, stream);
 
-  memcpy (block->data, data, size);
   code = _gpu_cuda_block_record (stream, block,
                       _gpu_cuda.cuMemcpyHtoDAsync (address, block->data, size, stream),
                       function);

@@ -37,6 +37,14 @@ GpuCudaBlock *_gpu_cuda_block_take      (GpuCudaContext      *context,
  * driver 580 on an H200). Caller has entered the context and must not hold its lock. */
 GpuCudaBlock *_gpu_cuda_block_take_for_write (GpuCudaContext *context,
                                          gsize                size);
+/* Takes a block for a write of host memory, and copies the region of @source to it without the gaps
+ * between rows. The width of @extent is in bytes. Returns NULL if the driver must copy: it does not
+ * block, the stream is being captured, the memory may be page-locked, or there is no block. Caller
+ * has entered the context and must not hold its lock. */
+GpuCudaBlock *_gpu_cuda_block_pack      (GpuCudaContext      *context,
+                                         CUstream             stream,
+                                         const GpuRegionSide *source,
+                                         const GpuExtent     *extent);
 /* Allows other operations to take the block, once the device does not use it any more. */
 void          _gpu_cuda_block_give_back (GpuCudaContext      *context,
                                          GpuCudaBlock        *block);

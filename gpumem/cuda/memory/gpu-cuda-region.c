@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
+#include "gpumem/cuda/memory/gpu-cuda-block.h"
 
 /* The longest pitch that the driver accepts. */
 #define PITCH_MAX ((gsize) G_MAXINT32)
@@ -514,6 +515,35 @@ enqueue (RegionOp             *op,
   return copy_chunked (op, &to, &from);
 }
 
+/* A write of pageable memory to memory of the device does not block behind pending work, within
+ * limits. */
+static CUresult
+enqueue_behind (RegionOp             *op,
+                const GpuRegionSide  *destination,
+                const GpuRegionSide  *source,
+                const GpuExtent      *extent)
+{
+  const GpuExtent bytes = { extent->width * get_unit (destination), extent->height,
+                            extent->depth };
+  GpuRegionSide packed = { .row_pitch = bytes.width, .slice_pitch = bytes.width * bytes.height };
+  GpuCudaBlock *block = NULL;
+  CUresult code;
+
+  if (source->memory == NULL && destination->memory->host == NULL)
+    block = _gpu_cuda_block_pack ((GpuCudaContext *) op->native->base.context, op->stream, source,
+                                  &bytes);
+
+  if (block == NULL)
+    return enqueue (op, destination, source);
+
+  packed.data = block->data;
+  code = _gpu_cuda_block_record (op->stream, block, enqueue (op, destination, &packed),
+                                 &op->function);
+  _gpu_cuda_block_give_back (block->context, block);
+
+  return code;
+}
+
 /* After a failure, no part of the copy is in flight. */
 CUresult
 _gpu_cuda_enqueue_region (CUstream              stream,
@@ -630,7 +660,7 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
   code = _gpu_cuda_finish_for_host (stream, destination->memory, source->memory);
 
   if (code == CUDA_SUCCESS)
-    code = enqueue (&op, destination, source);
+    code = enqueue_behind (&op, destination, source, extent);
 
   if (code != CUDA_SUCCESS && op.n_pieces > 0)
     _gpu_cuda_leave_pieces ((GpuCudaStream *) stream);
