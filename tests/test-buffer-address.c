@@ -386,6 +386,34 @@ check_history (TestFixture *fixture)
   g_assert_cmpuint (segment, ==, find_address (events, "segment_free"));
 }
 
+/* Before a pool allocates blocks on an out-of-order stream, it submits a barrier. If the driver
+ * refuses that, the message names only the function that the program called. */
+static void
+check_barrier_messages (TestFixture *fixture)
+{
+  const gsize sizes[] = { 100, 1000 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, GPU_MEMORY_POOL_SEGMENTS,
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 4096, 1);
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, 4096, "", 1, &error), error);
+  g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clEnqueueBarrierWithWaitList,n=1,times=0,code=-5"));
+  g_assert_null (gpu_memory_pool_alloc_blocks (pool, sizes, 2, stream, &error));
+  g_assert_nonnull (error);
+  g_test_message ("%s", error->message);
+  g_assert_true (g_str_has_prefix (error->message,
+                                   "gpu_memory_pool_alloc_blocks: clEnqueueBarrier"));
+  g_clear_error (&error);
+  g_assert_null (gpu_memory_pool_alloc_block_aligned (pool, 1000, 4096, stream, &error));
+  g_assert_nonnull (error);
+  g_assert_true (g_str_has_prefix (error->message,
+                                   "gpu_memory_pool_alloc_block_aligned: clEnqueueBarrier"));
+  g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
+}
+
 /* Memory without an address, although the driver reports addresses of other buffers. */
 static void
 check_without_address (TestFixture *fixture)
@@ -416,6 +444,7 @@ address_layer (TestFixture *fixture)
   address_lifetime (fixture);
   address_kinds (fixture);
   check_history (fixture);
+  check_barrier_messages (fixture);
   check_without_address (fixture);
 
   list_init (fixture, &list);

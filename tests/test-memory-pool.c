@@ -8,6 +8,10 @@
 #include "test-allocator-util.h"
 #include "test-pool-util.h"
 
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#endif
+
 #define SIZE 100000
 
 static void
@@ -820,6 +824,44 @@ pool_messages (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "TestAllocator", "a multiple of ",
                          "GPU_MEMORY_POOL_BINS");
   check_messages (divided, GPU_ERROR_NOT_SUPPORTED, TRUE);
+}
+
+#ifdef HAVE_CUDA
+/* The free memory of the pool has a pending use on another stream, and no stream can wait for that
+ * stream. */
+static void
+check_wait_messages (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GPtrArray) buffers = g_ptr_array_new_with_free_func (g_object_unref);
+  TestHold *hold = test_hold (stream);
+  GpuBuffer *buffer;
+
+  gpu_memory_pool_set_limit (pool, 4 << 20);
+  while ((buffer = gpu_memory_pool_alloc_buffer (pool, 1000, stream, NULL)) != NULL)
+    g_ptr_array_add (buffers, buffer);
+  g_ptr_array_set_size (buffers, 0);
+
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuStreamWaitEvent:1:999:0"));
+  check_messages (pool, GPU_ERROR_FAILED, test_get_number (pool, "kind") != GPU_MEMORY_POOL_BINS);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+  test_hold_release (hold);
+  test_hold_free (hold);
+}
+#endif
+
+static void
+pool_wait_messages (TestFixture *fixture)
+{
+#ifdef HAVE_CUDA
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda")
+      && gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") != NULL)
+    {
+      test_pool_each_kind (fixture, check_wait_messages);
+      return;
+    }
+#endif
+  g_test_skip ("only the stand-in for CUDA fails on demand");
 }
 
 static void
@@ -1752,6 +1794,7 @@ main (int argc, char **argv)
   test_add ("unknown-values", pool_unknown_values);
   test_add ("blocks", pool_blocks);
   test_add ("messages", pool_messages);
+  test_add ("wait-messages", pool_wait_messages);
   test_add ("blocks-at-once", pool_blocks_at_once);
   test_add ("block-streams", pool_block_streams);
   test_add ("borrowed-stream", pool_borrowed_stream);

@@ -171,11 +171,13 @@ capture_short (TestHooks *captured)
   begin (captured);
   g_assert_cmpuint (captured->hooks->alloc (captured->hooks->pool, 5 * MIB, captured->a, &error),
                     ==, 0);
-  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "5242880");
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                         "GpuPoolHooks.alloc(): no memory for 5242880");
   g_clear_error (&error);
   g_assert_cmpuint (captured->hooks->alloc (captured->hooks->pool, 5 * MIB, captured->b, &error),
                     ==, 0);
-  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "5242880");
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                         "GpuPoolHooks.alloc(): no memory for 5242880");
   graph = test_capture_end (captured->a);
 
   address = test_hooks_take (captured, 7 * MIB, captured->b);

@@ -416,7 +416,41 @@ get_key (GpuMemoryPool  *pool,
     return FALSE;
 
   return G_LIKELY (((*timeline)->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
-         || _gpu_pool_timeline_add_barrier (*timeline, error);
+         || _gpu_pool_timeline_add_barrier (*timeline, function, error);
+}
+
+static inline GpuMemoryBlock *
+alloc_block (GpuMemoryPool  *pool,
+             gsize           size,
+             GpuStream      *stream,
+             const char     *function,
+             GError        **error)
+{
+  GpuTimeline *timeline = get_usual_key (pool, stream);
+  GpuMemoryBlock *block;
+
+  if ((G_UNLIKELY (timeline == NULL) && !get_key (pool, stream, function, &timeline, error))
+      || G_UNLIKELY (size == 0))
+    return NULL;
+
+  block = G_UNLIKELY (gpu_pool_core_records (pool->core))
+          ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error)
+          : _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
+
+  if (G_UNLIKELY (block == NULL))
+    g_prefix_error (error, "%s: ", function);
+
+  return block;
+}
+
+GPU_HOT GpuMemoryBlock *
+_gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
+                              gsize           size,
+                              GpuStream      *stream,
+                              const char     *function,
+                              GError        **error)
+{
+  return alloc_block (pool, size, stream, function, error);
 }
 
 /**
@@ -450,26 +484,9 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
                              GpuStream      *stream,
                              GError        **error)
 {
-  GpuMemoryBlock *block;
-  GpuTimeline *timeline;
-
   g_return_val_if_fail (_gpu_is_memory_pool (pool), NULL);
 
-  timeline = get_usual_key (pool, stream);
-
-  if ((G_UNLIKELY (timeline == NULL)
-       && !get_key (pool, stream, "gpu_memory_pool_alloc_block", &timeline, error))
-      || G_UNLIKELY (size == 0))
-    return NULL;
-
-  block = G_UNLIKELY (gpu_pool_core_records (pool->core))
-          ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error)
-          : _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
-
-  if (G_UNLIKELY (block == NULL))
-    g_prefix_error (error, "gpu_memory_pool_alloc_block: ");
-
-  return block;
+  return alloc_block (pool, size, stream, "gpu_memory_pool_alloc_block", error);
 }
 
 /**

@@ -484,10 +484,12 @@ alloc_block (GpuPoolHooksState   *state,
     {
       block = _gpu_pool_capture_alloc (capture, size, stream->timeline, error);
       _gpu_pool_capture_leave (capture);
+      if (block == NULL)
+        g_prefix_error (error, ALLOC ": ");
     }
   else
     {
-      block = gpu_memory_pool_alloc_block (state->owner, size, stream->stream, error);
+      block = _gpu_memory_pool_alloc_block (state->owner, size, stream->stream, ALLOC, error);
     }
 
   return block;

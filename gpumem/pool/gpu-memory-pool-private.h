@@ -175,12 +175,19 @@ gboolean      _gpu_pool_is_capturing          (GpuTimeline         *timeline);
 /* The driver's stream must exist until the role is GPU_CAPTURE_ROLE_NONE. */
 void          _gpu_pool_set_capture_role      (GpuTimeline         *timeline,
                                                GpuCaptureRole       role);
-/* In gpu-memory-block.c. Frees @block as gpu_memory_pool_free_block() does. @timeline used the
+/* In gpu-memory-block.c. Like gpu_memory_pool_alloc_block(), for errors of @function. */
+GpuMemoryBlock *_gpu_memory_pool_alloc_block (GpuMemoryPool      *pool,
+                                              gsize               size,
+                                              GpuStream          *stream,
+                                              const char         *function,
+                                              GError            **error);
+/* Frees @block as gpu_memory_pool_free_block() does. @timeline used the
  * block last; its stream may have ended. */
 void          _gpu_memory_block_release     (GpuMemoryBlock      *block,
                                              GpuTimeline         *timeline);
 /* Orders all later work of an out-of-order stream after all its earlier work. */
 gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
+                                              const char         *function,
                                               GError            **error);
 
 /* The kind of @pool must not be AUTOMATIC. Returns NULL with an error if the device does not

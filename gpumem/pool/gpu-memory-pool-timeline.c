@@ -93,7 +93,7 @@ order_after (gpointer   key,
              GError   **error)
 {
   const GpuPoint point = { after, seq };
-  const GpuSubmission submission = { .function = "gpu_memory_pool_alloc_block", .after = &point };
+  const GpuSubmission submission = { .function = "pool wait", .after = &point };
   GError *failure = NULL;
 
   if (_gpu_submit (key, &submission, NULL, &failure))
@@ -148,6 +148,7 @@ is_gone (gpointer key)
 
 gboolean
 _gpu_pool_timeline_add_barrier (GpuTimeline  *timeline,
+                                const char   *function,
                                 GError      **error)
 {
   gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
@@ -156,7 +157,7 @@ _gpu_pool_timeline_add_barrier (GpuTimeline  *timeline,
   _gpu_timeline_barrier_locked (timeline, &failure);
   _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
-  return _gpu_native_context_end (timeline->context, "gpu_memory_pool_alloc_block", failure, error);
+  return _gpu_native_context_end (timeline->context, function, failure, error);
 }
 
 const GpuPoolStreamOps _gpu_pool_timeline_ops = {
