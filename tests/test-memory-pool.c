@@ -14,6 +14,15 @@
 
 #define SIZE 100000
 
+#ifdef HAVE_CUDA
+static gboolean
+is_stand_in (TestFixture *fixture)
+{
+  return g_str_equal (gpu_device_get_backend (fixture->device), "cuda")
+         && gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") != NULL;
+}
+#endif
+
 static void
 fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
 {
@@ -550,6 +559,179 @@ check_greedy_handler (TestFixture *fixture, GpuMemoryPool *pool)
   g_assert_cmpuint (of_context.n_calls, <, 20);
 }
 
+/* The emissions for one request, and the memory that the handler of the context frees */
+typedef struct
+{
+  guint      n_of_pool, n_of_context;
+  guint      n_retries;             /* number of further times that the handler of the pool returns
+                                     * TRUE */
+  GpuBuffer *buffer;                /* nullable */
+} Emissions;
+
+static gboolean
+count_of_pool (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED,
+               Emissions *emissions)
+{
+  gboolean retry = emissions->n_retries > 0;
+
+  emissions->n_of_pool++;
+  emissions->n_retries -= retry;
+  return retry;
+}
+
+static void
+count_of_context (GpuContext *context G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED,
+                  Emissions *emissions)
+{
+  emissions->n_of_context++;
+  g_clear_object (&emissions->buffer);
+}
+
+typedef struct
+{
+  GpuMemoryPool *pool;
+  gsize          size;
+} Request;
+
+static gpointer
+fail_to_allocate (gpointer data)
+{
+  const Request *request = data;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (gpu_memory_pool_alloc_buffer (request->pool, request->size, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  return NULL;
+}
+
+/* For a request of another thread, the main context emits ::memory-pressure once. */
+static void
+check_thread_emissions (TestFixture *fixture, GpuMemoryPool *pool, gsize size)
+{
+  Emissions emissions = { 0 };
+  Request request = { pool, size };
+  gulong handler = g_signal_connect (fixture->context, "memory-pressure",
+                                     G_CALLBACK (count_of_context), &emissions);
+
+  g_thread_join (g_thread_new ("request", fail_to_allocate, &request));
+  g_assert_cmpuint (emissions.n_of_context, ==, 0);
+  while (g_main_context_iteration (NULL, FALSE))
+    continue;
+  g_assert_cmpuint (emissions.n_of_context, ==, 1);
+  g_signal_handler_disconnect (fixture->context, handler);
+}
+
+/* A request of @size emits ::out-of-memory as often as the handler returns TRUE and once more, but
+ * at most three times, and then ::memory-pressure once. Memory that any handler frees is used. */
+static void
+check_emissions (TestFixture *fixture, GpuMemoryPool *pool, gsize size)
+{
+  for (guint n_retries = 0; n_retries < 6; n_retries++)
+    {
+      Emissions emissions = { .n_retries = n_retries };
+      gulong handler = g_signal_connect (fixture->context, "memory-pressure",
+                                         G_CALLBACK (count_of_context), &emissions);
+      g_autoptr (GpuBuffer) buffer = NULL;
+      Request request = { pool, size };
+
+      g_signal_connect (pool, "out-of-memory", G_CALLBACK (count_of_pool), &emissions);
+      fail_to_allocate (&request);
+      g_assert_cmpuint (emissions.n_of_pool, ==, MIN (n_retries + 1, 3));
+      g_assert_cmpuint (emissions.n_of_context, ==, 1);
+
+      emissions.buffer = test_pool_take (pool, size / 2 + 1, NULL);
+      buffer = test_pool_take (pool, size / 2 + 1, NULL);
+      g_assert_cmpuint (emissions.n_of_context, ==, 2);
+      g_signal_handler_disconnect (fixture->context, handler);
+      g_signal_handlers_disconnect_by_data (pool, &emissions);
+    }
+
+  check_thread_emissions (fixture, pool, size);
+}
+
+static void
+check_limited_emissions (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  gpu_memory_pool_set_limit (pool, 36 << 20);
+  check_emissions (fixture, pool, 40 << 20);
+}
+
+static void
+pool_emissions (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_limited_emissions);
+}
+
+#ifdef HAVE_CUDA
+/* Half of the memory of the device is in use. */
+static void
+check_device_emissions (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  gsize size = gpu_device_get_memory_size (fixture->device) / 20;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if ((test_get_number (pool, "flags") & GPU_MEMORY_FLAGS_ALLOC_HOST) != 0)
+    return;
+
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 10 * size, &error);
+  g_assert_no_error (error);
+  check_emissions (fixture, pool, 12 * size);
+}
+
+static gboolean
+drop_buffer (GpuOomAllocator *allocator G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED,
+             GpuBuffer **buffer)
+{
+  g_clear_object (buffer);
+  return TRUE;
+}
+
+/* The device refuses a request, which the allocator of the pool then serves. */
+static void
+check_served_emission (TestFixture *fixture)
+{
+  gsize size = gpu_device_get_memory_size (fixture->device) / 20;
+  Emissions emissions = { 0 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) full = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 10 * size,
+                                               &error);
+  g_autoptr (GpuImmediateAllocator) immediate = NULL;
+  g_autoptr (GpuOomAllocator) allocator = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  gulong handler;
+
+  g_assert_no_error (error);
+  immediate = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  allocator = gpu_oom_allocator_new (GPU_ALLOCATOR (immediate));
+  g_signal_connect (allocator, "out-of-memory", G_CALLBACK (drop_buffer), &full);
+  pool = gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (allocator), GPU_MEMORY_POOL_BINS, 4,
+                                            &error);
+  g_assert_no_error (error);
+  handler = g_signal_connect (fixture->context, "memory-pressure", G_CALLBACK (count_of_context),
+                              &emissions);
+  g_object_unref (test_pool_take (pool, 12 * size, NULL));
+  g_assert_null (full);
+  g_assert_cmpuint (emissions.n_of_context, ==, 1);
+  g_signal_handler_disconnect (fixture->context, handler);
+}
+#endif
+
+static void
+pool_device_emissions (TestFixture *fixture)
+{
+#ifdef HAVE_CUDA
+  if (is_stand_in (fixture))
+    {
+      test_pool_each_kind (fixture, check_device_emissions);
+      check_served_emission (fixture);
+    }
+  else
+#endif
+    g_test_skip ("needs most of the memory of the device");
+}
+
 static void
 pool_greedy_handler (TestFixture *fixture)
 {
@@ -854,14 +1036,11 @@ static void
 pool_wait_messages (TestFixture *fixture)
 {
 #ifdef HAVE_CUDA
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda")
-      && gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") != NULL)
-    {
-      test_pool_each_kind (fixture, check_wait_messages);
-      return;
-    }
+  if (is_stand_in (fixture))
+    test_pool_each_kind (fixture, check_wait_messages);
+  else
 #endif
-  g_test_skip ("only the stand-in for CUDA fails on demand");
+    g_test_skip ("only the stand-in for CUDA fails on demand");
 }
 
 static void
@@ -1787,6 +1966,8 @@ main (int argc, char **argv)
   test_add ("stop-holding-in-flight", pool_stop_holding_in_flight);
   test_add ("memory-pressure", pool_memory_pressure);
   test_add ("memory-info", pool_memory_info);
+  test_add ("emissions", pool_emissions);
+  test_add ("device-emissions", pool_device_emissions);
   test_add ("greedy-handler", pool_greedy_handler);
   test_add ("out-of-memory", pool_out_of_memory);
   test_add ("release-threshold", pool_release_threshold);

@@ -79,14 +79,14 @@ free_item (gpointer data,
 static gboolean
 make_room (gpointer data,
            gsize    size G_GNUC_UNUSED,
-           guint    attempt)
+           guint   *attempt)
 {
   PoolOwner *owner = data;
   g_autoptr (GPtrArray) garbage = NULL;
   gboolean room;
 
   g_mutex_lock (&owner->lock);
-  g_string_append_printf (owner->steps, "r%u", attempt);
+  g_string_append_printf (owner->steps, "r%u", (*attempt)++);
   room = owner->n_rooms > 0;
   owner->n_rooms -= room;
   garbage = g_steal_pointer (&owner->garbage);

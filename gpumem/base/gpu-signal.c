@@ -66,11 +66,14 @@ gboolean
 _gpu_emission_begin (GpuEmission   *emission,
                      gconstpointer  object)
 {
-  for (const GpuEmission *outer = emissions; outer != NULL; outer = outer->outer)
+  for (GpuEmission *outer = emissions; outer != NULL; outer = outer->outer)
     if (outer->object == object)
-      return FALSE;
+      {
+        outer->has_refused = TRUE;
+        return FALSE;
+      }
 
-  *emission = (GpuEmission) { object, emissions };
+  *emission = (GpuEmission) { object, emissions, FALSE };
   emissions = emission;
 
   return TRUE;

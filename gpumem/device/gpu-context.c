@@ -379,7 +379,9 @@ gpu_context_class_init (GpuContextClass *klass)
    * @context: the context
    * @requested: the size of the allocation that failed, in bytes
    *
-   * Emitted when the device, or the host for page-locked memory, is out of memory.
+   * Emitted when the device, or the host for page-locked memory, is out of memory. A request of a
+   * #GpuMemoryPool that fails for lack of memory, or because of the limit of the pool, emits the
+   * signal once, after GpuMemoryPool::out-of-memory.
    *
    * If the thread that created @context requested the memory, the signal is emitted at once, and
    * the allocation is tried again after the handlers have returned. If another thread requested the
@@ -632,24 +634,21 @@ gboolean
 _gpu_context_signal_pressure (GpuContext *context,
                               guint64     requested)
 {
+  gboolean is_now = context->thread == g_thread_self ();
   GpuEmission emission;
 
-  if (!g_signal_has_handler_pending (context, signals[MEMORY_PRESSURE], 0, FALSE))
+  if (!g_signal_has_handler_pending (context, signals[MEMORY_PRESSURE], 0, FALSE)
+      || !_gpu_emission_begin (&emission, context))
     return FALSE;
 
-  if (context->thread != g_thread_self ())
-    {
-      post_emission (context, NULL, requested);
-      return FALSE;
-    }
+  if (is_now)
+    g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
+  else
+    post_emission (context, NULL, requested);
 
-  if (!_gpu_emission_begin (&emission, context))
-    return FALSE;
-
-  g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
   _gpu_emission_end (&emission);
 
-  return TRUE;
+  return is_now;
 }
 
 static GpuTimeline *

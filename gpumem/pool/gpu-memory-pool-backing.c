@@ -22,6 +22,9 @@
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
+/* Maximum number of emissions of GpuMemoryPool::out-of-memory for one request. */
+#define MAX_ATTEMPTS 3
+
 /* Returns the allocation that contains @source, and the offset of @source in it. Callers create
  * views of that allocation, because @source may be a sub-buffer (a slice, or a block of another
  * pool), and a sub-buffer cannot have sub-buffers. */
@@ -172,15 +175,27 @@ alloc_relaxed (GpuPoolCore  *core,
   return memory;
 }
 
+/* Prevents the emission of GpuContext::memory-pressure for each size that the allocator refuses:
+ * the pool may have unused memory, or need less. If the request fails, make_room() emits the
+ * signal. If the device has refused memory, but the allocator has found some, emits it
+ * afterwards. */
 static GpuMemory *
 alloc_memory (GpuPoolCore  *core,
               gsize         size,
               GError      **error)
 {
+  g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (core->owner);
   guint rule = _gpu_pool_relax_captures (core->context);
+  GpuEmission emission;
+  gboolean is_begun = pool != NULL && _gpu_emission_begin (&emission, pool->context);
   GpuMemory *memory = alloc_relaxed (core, size, error);
 
   _gpu_pool_restore_captures (core->context, rule);
+
+  if (is_begun)
+    _gpu_emission_end (&emission);
+  if (is_begun && emission.has_refused && memory != NULL)
+    _gpu_context_signal_pressure (pool->context, size);
 
   return memory;
 }
@@ -362,29 +377,41 @@ unmap_chunks (gpointer owner,
   core->context->backend->virtual_memory->unmap (core->context, core->range, offset, size);
 }
 
+/* Returns TRUE at most MAX_ATTEMPTS times for memory of captures and for ::out-of-memory, and then
+ * once for ::memory-pressure. */
 static gboolean
-make_room (gpointer owner,
-           gsize    size,
-           guint    attempt G_GNUC_UNUSED)
+make_room (gpointer  owner,
+           gsize     size,
+           guint    *attempt)
 {
   GpuPoolCore *core = owner;
   g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (core->owner);
   GpuEmission emission;
   gboolean retry = FALSE;
 
-  if (pool == NULL)
+  if (pool == NULL || *attempt > MAX_ATTEMPTS)
     return FALSE;
 
-  if (_gpu_memory_pool_collect_captures (pool))
+  if (*attempt < MAX_ATTEMPTS)
+    {
+      ++*attempt;
+
+      if (_gpu_memory_pool_collect_captures (pool))
+        return TRUE;
+
+      if (!_gpu_emission_begin (&emission, pool))
+        return FALSE;
+
+      g_signal_emit_by_name (pool, "out-of-memory", (guint64) size, &retry);
+      _gpu_emission_end (&emission);
+    }
+
+  if (retry)
     return TRUE;
 
-  if (!_gpu_emission_begin (&emission, pool))
-    return FALSE;
+  *attempt = MAX_ATTEMPTS + 1;
 
-  g_signal_emit_by_name (pool, "out-of-memory", (guint64) size, &retry);
-  _gpu_emission_end (&emission);
-
-  return retry || _gpu_context_signal_pressure (pool->context, size);
+  return _gpu_context_signal_pressure (pool->context, size);
 }
 
 /* One allocation for a pool with bins, with its view. */

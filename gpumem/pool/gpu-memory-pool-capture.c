@@ -117,7 +117,7 @@ free_segment (gpointer               owner,
 static gboolean
 make_room (gpointer owner G_GNUC_UNUSED,
            gsize    size G_GNUC_UNUSED,
-           guint    attempt G_GNUC_UNUSED)
+           guint   *attempt G_GNUC_UNUSED)
 {
   return FALSE;
 }

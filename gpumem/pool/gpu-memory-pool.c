@@ -604,8 +604,9 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
    * memory. The signal is emitted on the thread that made the request. A handler may free memory of
    * this pool or other memory, for example with gpu_buffer_spill(), and then return %TRUE: the pool
    * tries again, at most three times for each request. The first handler that returns %TRUE stops
-   * the emission. If a handler itself requests memory of this pool and there is none, that request
-   * fails without another emission.
+   * the emission. If none does, or if there is still no memory after three times, the pool emits
+   * #GpuContext::memory-pressure once. If a handler itself requests memory of this pool and there
+   * is none, that request fails without another emission.
    *
    * Returns: %TRUE to try again
    *

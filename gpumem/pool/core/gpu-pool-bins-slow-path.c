@@ -6,7 +6,6 @@
 #include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
-#define MAX_ATTEMPTS    3
 /* Maximum number of retries beyond one retry for each held item. More retries may be needed,
  * because other threads may take the memory that this thread frees. */
 #define MAX_MORE_ROUNDS 256
@@ -590,13 +589,13 @@ free_held (GpuPoolRequest  *request,
 
 static gboolean
 make_room (const GpuPoolRequest *request,
-           guint                 attempt)
+           guint                *attempt)
 {
   GpuPoolBins *bins = request->bins;
 
   if (bins_are_traced (bins))
     _gpu_pool_bins_print (bins, "still no memory for %" G_GSIZE_FORMAT " bytes, attempt %u",
-                          request->size, attempt);
+                          request->size, *attempt);
 
   return bins->ops->make_room != NULL
          && bins->ops->make_room (bins->owner, request->size, attempt);
@@ -607,16 +606,14 @@ make_room_and_retry (GpuPoolRequest  *request,
                      GError         **refused)
 {
   GpuPoolItem *item;
+  guint attempt = 0;
 
   if (bins_are_traced (request->bins))
     _gpu_pool_bins_print (request->bins, "no memory for %" G_GSIZE_FORMAT " bytes", request->size);
 
   item = free_held (request, refused);
 
-  for (guint attempt = 0;
-       item == NULL && attempt < MAX_ATTEMPTS && _gpu_error_is_out_of_memory (*refused)
-       && make_room (request, attempt);
-       attempt++)
+  while (item == NULL && _gpu_error_is_out_of_memory (*refused) && make_room (request, &attempt))
     {
       item = try_again (request, refused);
       if (item == NULL)

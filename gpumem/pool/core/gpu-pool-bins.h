@@ -65,11 +65,11 @@ typedef struct
   void     (*free_item)  (gpointer   owner,
                           gpointer   data,
                           gsize      size);
-  /* Called when a request of @size bytes fails after the pool has freed all held items. Returns
-   * TRUE to try again; @attempt counts from 0 to 2. Nullable. */
+  /* Called when a request of @size bytes fails after the pool has freed all held items. Like
+   * GpuPoolOps.make_room(), but nullable. */
   gboolean (*make_room)  (gpointer   owner,
                           gsize      size,
-                          guint      attempt);
+                          guint     *attempt);
 } GpuPoolBinsOps;
 
 GpuPoolBins *_gpu_pool_bins_new          (guint                    bits,

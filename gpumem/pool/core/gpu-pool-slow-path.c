@@ -6,7 +6,6 @@
 #include "gpumem/base/gpu-error-private.h"
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
-#define MAX_ATTEMPTS 3
 /* Maximum number of searches after a failed growth. A request would otherwise be repeated as long
  * as other threads free blocks. */
 #define MAX_SEARCHES 16
@@ -461,13 +460,14 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
   const GpuPoolRequest *request = &copy;
   GpuPoolNode *node = NULL;
   gboolean is_nested = FALSE;
+  guint attempt = 0;
 
   __atomic_fetch_add (&pool->n_slow, 1, __ATOMIC_RELAXED);
   copy.prefers_edges = FALSE;
   if (original->prefers_edges && (node = serve_from_edges (pool, request)) != NULL)
     return node;
 
-  for (guint attempt = 0; node == NULL; attempt++)
+  while (node == NULL)
     {
       g_clear_error (&local_error);
       node = serve_or_grow (pool, request, &is_nested, &local_error);
@@ -478,9 +478,8 @@ _gpu_pool_alloc_slowly (GpuPool               *pool,
           return NULL;
         }
 
-      if (node != NULL || attempt == MAX_ATTEMPTS
-          || !_gpu_error_is_out_of_memory (local_error)
-          || !pool->ops.make_room (pool->owner, request->size, attempt))
+      if (node != NULL || !_gpu_error_is_out_of_memory (local_error)
+          || !pool->ops.make_room (pool->owner, request->size, &attempt))
         break;
     }
 

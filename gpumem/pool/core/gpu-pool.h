@@ -63,10 +63,12 @@ typedef struct
                              gsize                  size);
 
   /* Called when a request of @size bytes fails after the pool has freed all memory that it can
-   * free. Returns TRUE to try again; @attempt counts from 0 to 2. */
+   * free. Returns TRUE to try again, which the function must do only a few times for a request.
+   * @attempt is 0 in the first call for a request; the next call gets the value that the function
+   * sets. */
   gboolean (*make_room)     (gpointer               owner,
                              gsize                  size,
-                             guint                  attempt);
+                             guint                 *attempt);
   /* Returns whether the pool must neither move nor free memory, nor wait for a stream, because work
    * of some stream is being captured. Called with locks of the pool held. Nullable: the pool then
    * assumes FALSE. */
