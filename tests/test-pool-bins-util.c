@@ -152,10 +152,16 @@ static gboolean
 stream_order_after (gpointer   key,
                     gpointer   after,
                     guint64    seq,
-                    GError   **error G_GNUC_UNUSED)
+                    GError   **error)
 {
   PoolStream *stream = key, *other = after;
 
+  if (get (other->refusing))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "stream %u is refusing",
+                   other->number);
+      return FALSE;
+    }
   g_atomic_int_inc (&stream->n_waits);
   set (stream->waits[other->number], MAX (get (stream->waits[other->number]), seq));
 
@@ -169,6 +175,8 @@ stream_wait (gpointer key,
   PoolStream *stream = key;
   guint64 completed = get (stream->completed);
 
+  if (get (stream->refusing))
+    return FALSE;
   g_atomic_int_inc (&pool_n_blocked);
   while (completed < seq
          && !__atomic_compare_exchange_n (&stream->completed, &completed, seq, FALSE,

@@ -45,6 +45,7 @@ typedef struct
   guint64  waits[POOL_N_STREAMS];   /* by other stream: the point that this stream waits for */
   guint    n_fences, n_waits;
   gboolean broken;                  /* recording a fence fails */
+  gboolean refusing;                /* refuses all waits for its work, like a capturing stream */
   gboolean gone;                    /* closed, and all work completed */
 } PoolStream;
 

@@ -236,6 +236,51 @@ check_broken_stream (void)
   pool_end (&owner);
 }
 
+/* A refused wait does not keep the pool from waiting for other streams */
+static void
+check_refused_wait (void)
+{
+  const gsize sizes[] = { 4000, 4000, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 2 * CAPACITY (4000) + 2 * CAPACITY (1000));
+  GpuPoolItem *first = pool_take (bins, 1000, &pool_streams[0]);
+  GpuPoolItem *second = pool_take (bins, 1000, &pool_streams[1]);
+  g_autoptr (GError) error = NULL;
+  GpuPoolItem *item;
+  GpuPoolStats stats;
+
+  hold (bins, &pool_streams[0], sizes);
+  pool_give (first, &pool_streams[0]);
+  pool_give (second, &pool_streams[1]);
+  pool_assert_steps (&owner, "aaaa");
+  pool_streams[0].refusing = TRUE;
+
+  /* The item that was freed first is of stream 0 */
+  item = pool_take (bins, 1000, &pool_streams[2]);
+  pool_assert_steps (&owner, "");
+  g_assert_true (item == second);
+  g_assert_cmpuint (pool_streams[2].n_waits, ==, 1);
+  g_assert_cmpuint (pool_n_blocked, ==, 0);
+  pool_give (item, &pool_streams[1]);
+
+  /* The largest items are of stream 0 */
+  item = pool_take (bins, 500, &pool_streams[2]);
+  pool_assert_steps (&owner, "afa");
+  g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (1000));
+  g_assert_cmpuint (pool_n_blocked, ==, 1);
+
+  /* No other item is left */
+  g_assert_null (_gpu_pool_bins_alloc (bins, 3000, &pool_streams[2], &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "3000", "3 held");
+  pool_assert_steps (&owner, "ar0");
+  _gpu_pool_bins_get_stats (bins, &stats);
+  g_assert_cmpuint (stats.held_blocks, ==, 3);
+
+  pool_streams[0].refusing = FALSE;
+  _gpu_pool_bins_release (item, NULL);
+  pool_end (&owner);
+}
+
 /* --- limits --------------------------------------------------------------------------- */
 
 static GpuPoolItem *
@@ -682,6 +727,7 @@ main (int    argc,
   test_add_plain ("other-failure", check_other_failure);
   test_add_plain ("completed-first", check_completed_first);
   test_add_plain ("broken-stream", check_broken_stream);
+  test_add_plain ("refused-wait", check_refused_wait);
   test_add_plain ("limit", check_limit);
   test_add_plain ("soft-limit", check_soft_limit);
   test_add_plain ("release-threshold", check_release_threshold);

@@ -111,28 +111,70 @@ take_best (GpuPoolBins *bins,
   return best;
 }
 
-/* Orders the request's stream after the uses of @item. On failure, puts the item back into its
- * bin; there is no error if a wait is refused. */
-static gboolean
-wait_for (const GpuPoolRequest  *request,
-          GpuPoolItem           *item,
-          guint                 *n_waits,
-          GError               **error)
+static void
+put_back (GpuPoolBins *bins,
+          GpuPoolItem *item)
+{
+  bins_lock (bins);
+  bins_push (bins, item);
+  bins_stop_moving (bins, item);
+  bins_unlock (bins);
+}
+
+/* Takes an item of the bin of @request, and orders the stream of @request after its uses. With
+ * @is_largest, takes one of the largest items instead, and blocks until its uses have completed. If
+ * the wait for an item is refused, tries another one, without @is_largest at most N_LOOKED_AT.
+ * Returns an item that is marked as moving; NULL without an error if there is none; or NULL with an
+ * error if a wait fails. Sets @others_move to whether other threads were moving items when there
+ * was none. */
+static GpuPoolItem *
+take_moving (const GpuPoolRequest  *request,
+             gboolean               is_largest,
+             guint                 *n_waits,
+             gboolean              *others_move,
+             GError               **error)
 {
   GpuPoolBins *bins = request->bins;
-  gboolean success = _gpu_pool_item_follow (item, request->stream, n_waits, error);
+  GpuPoolStream *stream = is_largest ? NULL : request->stream;
+  GpuPoolItem *item = NULL, *refused = NULL;
+  gboolean completed = FALSE, success = FALSE;
+  GError *failure = NULL;
 
-  bins_lock (bins);
-  bins->stats.n_waits += *n_waits;
-  if (!success)
+  *others_move = FALSE;
+
+  for (guint n = 0; !success && failure == NULL && (is_largest || n < N_LOOKED_AT); n++)
     {
-      bins->stats.n_allocs--;
-      bins->stats.n_steals--;
-      bins_set_held (bins, item);
-    }
-  bins_unlock (bins);
+      guint above;
 
-  return success;
+      bins_lock (bins);
+      above = is_largest ? bins_find_largest (bins) : request->bin + 1;
+      item = above > 0 ? take_best (bins, above - 1, &completed) : NULL;
+      *others_move = item == NULL && bins->n_moving > n;
+      bins_unlock (bins);
+
+      if (item == NULL)
+        break;
+
+      success = completed || _gpu_pool_item_follow (item, stream, n_waits, &failure);
+      if (!success)
+        {
+          item->below = refused;
+          refused = item;
+        }
+    }
+
+  while (refused != NULL)
+    {
+      GpuPoolItem *below = refused->below;
+
+      put_back (bins, refused);
+      refused = below;
+    }
+
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+
+  return success ? item : NULL;
 }
 
 /* Returns the number of items that the owner has released, plus the number of items that the pool
@@ -144,15 +186,15 @@ count_changes (GpuPoolBins *bins)
   return bins->stats.n_frees + bins->n_freed;
 }
 
-/* Returns NULL without an error if the bin is empty, or if a wait is refused. */
+/* Returns NULL without an error if the bin is empty, or if all waits are refused. */
 static GpuPoolItem *
 take (GpuPoolRequest  *request,
       GError         **error)
 {
   GpuPoolBins *bins = request->bins;
   GpuPoolItem *item;
+  gboolean others_move;
   guint n_waits = 0;
-  gboolean completed = TRUE;
 
   bins_lock (bins);
   request->n_changes = count_changes (bins);
@@ -160,21 +202,25 @@ take (GpuPoolRequest  *request,
   if (item != NULL)
     {
       bins->stats.n_hits++;
+      bins_set_active (bins, item, request->size);
     }
-  else if ((item = take_best (bins, request->bin, &completed)) != NULL)
-    {
-      bins_stop_moving (bins, item);
-      bins->stats.held_blocks--;
-      bins->stats.n_steals++;
-    }
-  if (item != NULL)
-    bins_set_active (bins, item, request->size);
   bins_unlock (bins);
 
   if (item == NULL)
-    return NULL;
-  if (!completed && !wait_for (request, item, &n_waits, error))
-    return NULL;
+    {
+      item = take_moving (request, FALSE, &n_waits, &others_move, error);
+      if (item == NULL)
+        return NULL;
+
+      bins_lock (bins);
+      bins_stop_moving (bins, item);
+      bins->stats.held_blocks--;
+      bins->stats.n_steals++;
+      bins->stats.n_waits += n_waits;
+      bins_set_active (bins, item, request->size);
+      bins_unlock (bins);
+    }
+
   item_forget_uses (item);
   if (bins_are_traced (bins))
     _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT
@@ -343,42 +389,39 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* Frees the largest held item and returns TRUE. If no item is held, returns TRUE if other threads
- * freed items since @request was refused, or if this thread waited for items that other threads
- * were moving. Returns FALSE with an error if a wait failed, and FALSE without an error in all
- * other cases. */
+/* Frees the largest held item for which no wait is refused, and returns TRUE. If there is none,
+ * returns TRUE if other threads freed items since @request was refused, or if this thread waited
+ * for items that other threads were moving. Returns FALSE with an error if a wait failed, and FALSE
+ * without an error in all other cases. */
 static gboolean
 free_largest (const GpuPoolRequest  *request,
               GError               **error)
 {
   GpuPoolBins *bins = request->bins;
-  GpuPoolItem *item = NULL;
-  guint bin, n_waits = 0;
-  gboolean completed = FALSE, moving, changed;
+  GError *failure = NULL;
+  guint n_waits = 0;
+  gboolean others_move, changed;
+  GpuPoolItem *item = take_moving (request, TRUE, &n_waits, &others_move, &failure);
 
-  bins_lock (bins);
-  bin = bins_find_largest (bins);
-  if (bin > 0)
-    item = take_best (bins, bin - 1, &completed);
-  moving = item == NULL && bins->n_moving > 0;
-  if (moving)
-    wait_for_moving (bins);
-  changed = moving || count_changes (bins) != request->n_changes;
-  bins_unlock (bins);
-
-  if (item == NULL)
-    return changed;
-  if (!completed && !_gpu_pool_item_follow (item, NULL, &n_waits, error))
+  if (item != NULL)
     {
-      bins_lock (bins);
-      bins_push (bins, item);
-      bins_stop_moving (bins, item);
-      bins_unlock (bins);
+      _gpu_pool_bins_discard (bins, item);
+      return TRUE;
+    }
+
+  if (failure != NULL)
+    {
+      g_propagate_error (error, failure);
       return FALSE;
     }
-  _gpu_pool_bins_discard (bins, item);
 
-  return TRUE;
+  bins_lock (bins);
+  if (others_move)
+    wait_for_moving (bins);
+  changed = others_move || count_changes (bins) != request->n_changes;
+  bins_unlock (bins);
+
+  return changed;
 }
 
 /* --- trimming -------------------------------------------------------------------- */
@@ -460,10 +503,7 @@ trim_items (GpuPoolBins   *bins,
           _gpu_pool_bins_discard (bins, item);
           continue;
         }
-      bins_lock (bins);
-      bins_push (bins, item);
-      bins_stop_moving (bins, item);
-      bins_unlock (bins);
+      put_back (bins, item);
     }
 }
 
