@@ -185,6 +185,40 @@ capture_short (TestHooks *captured)
   test_graph_destroy (graph);
 }
 
+/* The capture begins while the pool serves a request, so one of its first queries does not report
+ * the capture. The request fails for lack of memory, as in capture_short(). */
+static void
+capture_begins (TestHooks *captured)
+{
+  GpuPoolHooks *hooks = captured->hooks;
+  CUgraph graph;
+
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("the driver has no calls that fail");
+      return;
+    }
+
+  gpu_memory_pool_set_limit (captured->pool, 8 * MIB);
+  test_hooks_drop (captured, test_hooks_take (captured, 6 * MIB, captured->a), captured->a);
+  begin (captured);
+  test_hooks_drop (captured, test_hooks_take (captured, 512, captured->a), captured->a);
+
+  for (guint i = 1; i <= 3; i++)
+    {
+      g_autofree char *fault = g_strdup_printf ("cuStreamGetCaptureInfo*:%u", i);
+      g_autoptr (GError) error = NULL;
+
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (fault));
+      g_assert_cmpuint (hooks->alloc (hooks->pool, 5 * MIB, captured->b, &error), ==, 0);
+      test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "5242880");
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+    }
+
+  graph = test_capture_end (captured->a);
+  test_graph_destroy (graph);
+}
+
 /* The pool can only get memory after work of the legacy default stream. */
 static void
 capture_legacy (TestHooks *captured)
@@ -576,6 +610,7 @@ tests[] =
   { "kept", capture_kept },
   { "announced", capture_announced },
   { "short", capture_short },
+  { "begins", capture_begins },
   { "legacy", capture_legacy },
   { "moves", capture_moves },
   { "dropped", capture_dropped },

@@ -51,7 +51,7 @@ add_fence (gpointer   key,
 
   if (_gpu_pool_is_capturing (timeline))
     {
-      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY,
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                            "work of the stream is being captured");
       return FALSE;
     }

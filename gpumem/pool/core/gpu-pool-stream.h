@@ -30,7 +30,8 @@ typedef struct
   gpointer (*ref)         (gpointer   key);
   void     (*unref)       (gpointer   key);
   /* Creates a fence after all work submitted to @key so far, and sets @seq to the number of the
-   * fence in the order of the stream. Does not block. */
+   * fence in the order of the stream. Fails with GPU_ERROR_NOT_SUPPORTED if work of the stream is
+   * being captured: the pool then uses other memory. Does not block. */
   gboolean (*add_fence)        (gpointer   key,
                                 guint64   *seq,
                                 GError   **error);
