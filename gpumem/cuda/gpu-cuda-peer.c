@@ -358,8 +358,8 @@ _gpu_cuda_disable_peer (GpuNativeContext  *native,
 
 /* Enables the access of @context to @peer for copies. */
 static PairFlags
-decide_locked (GpuCudaContext *context,
-               GpuCudaContext *peer)
+enable_copies_locked (GpuCudaContext *context,
+                      GpuCudaContext *peer)
 {
   g_autoptr (GError) error = NULL;
   CUresult code = change_access_locked (context, peer, TRUE, PAIR_OPEN, &error);
@@ -402,7 +402,7 @@ _gpu_cuda_reach_peer (GpuNativeContext *native,
   g_mutex_lock (&change_lock);
   flags = get_flags (context, peer);
   if (flags == 0)
-    flags = decide_locked (context, peer);
+    flags = enable_copies_locked (context, peer);
   g_mutex_unlock (&change_lock);
 
   _gpu_cuda_leave (entered);

@@ -13,7 +13,7 @@
 /* Limits of delay_failure(): the number of markers that it enqueues, the number of polls of each
  * marker, and the pause after each poll and each marker, in microseconds. */
 #define N_MARKERS 1000
-#define N_LOOKS 20
+#define N_POLLS 20
 #define PAUSE 100
 
 GpuOpenclQueue *
@@ -396,7 +396,7 @@ try_marker (cl_command_queue queue)
     return GPU_EVENT_STATUS_FAILED;
 
   clFlush (queue);
-  for (guint i = 0; i < N_LOOKS && get_status (marker, &status, NULL) && status > CL_COMPLETE; i++)
+  for (guint i = 0; i < N_POLLS && get_status (marker, &status, NULL) && status > CL_COMPLETE; i++)
     g_usleep (PAUSE);
   clReleaseEvent (marker);
 

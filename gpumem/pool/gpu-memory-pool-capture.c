@@ -549,12 +549,12 @@ _gpu_pool_captures_end (gpointer data,
 
 /* Called on any thread when all memory of the capture is free. */
 static void
-drained (gpointer data)
+add_freed (gpointer data)
 {
   GpuPoolCapture *capture = data;
 
   g_mutex_lock (&_gpu_pool_captures_lock);
-  g_ptr_array_add (capture->state->drained, capture);
+  g_ptr_array_add (capture->state->freed, capture);
   g_mutex_unlock (&_gpu_pool_captures_lock);
 }
 
@@ -634,7 +634,7 @@ close_released (GpuPoolHooksState *state)
   if (_gpu_pool_synchronize_context (state->owner->core->context))
     {
       for (guint i = 0; i < captures->len; i++)
-        _gpu_pool_close (((GpuPoolCapture *) captures->pdata[i])->pool, drained,
+        _gpu_pool_close (((GpuPoolCapture *) captures->pdata[i])->pool, add_freed,
                          captures->pdata[i]);
       return TRUE;
     }
@@ -648,17 +648,17 @@ close_released (GpuPoolHooksState *state)
 }
 
 static GPtrArray *
-take_drained (GpuPoolHooksState *state)
+take_freed (GpuPoolHooksState *state)
 {
   GPtrArray *captures = g_ptr_array_new ();
 
   g_mutex_lock (&_gpu_pool_captures_lock);
-  for (guint i = 0; i < state->drained->len; i++)
+  for (guint i = 0; i < state->freed->len; i++)
     {
-      g_ptr_array_add (captures, state->drained->pdata[i]);
-      g_ptr_array_remove_fast (state->captures, state->drained->pdata[i]);
+      g_ptr_array_add (captures, state->freed->pdata[i]);
+      g_ptr_array_remove_fast (state->captures, state->freed->pdata[i]);
     }
-  g_ptr_array_set_size (state->drained, 0);
+  g_ptr_array_set_size (state->freed, 0);
   g_mutex_unlock (&_gpu_pool_captures_lock);
 
   return captures;
@@ -667,9 +667,9 @@ take_drained (GpuPoolHooksState *state)
 /* Frees the pools of closed captures whose memory is free. First waits for the device: work on that
  * memory may be pending. */
 static gboolean
-finish_drained (GpuPoolHooksState *state)
+finish_freed (GpuPoolHooksState *state)
 {
-  g_autoptr (GPtrArray) captures = take_drained (state);
+  g_autoptr (GPtrArray) captures = take_freed (state);
 
   if (captures->len == 0)
     return FALSE;
@@ -686,7 +686,7 @@ finish_drained (GpuPoolHooksState *state)
   for (guint i = 0; i < captures->len; i++)
     {
       g_ptr_array_add (state->captures, captures->pdata[i]);
-      g_ptr_array_add (state->drained, captures->pdata[i]);
+      g_ptr_array_add (state->freed, captures->pdata[i]);
     }
   g_mutex_unlock (&_gpu_pool_captures_lock);
 
@@ -726,7 +726,7 @@ _gpu_pool_captures_collect (GpuPoolHooksState *state)
   finish_orphans ();
   has_closed = close_released (state);
 
-  return finish_drained (state) || has_closed;
+  return finish_freed (state) || has_closed;
 }
 
 gboolean

@@ -46,7 +46,7 @@ struct _GpuPoolHooksState
   GPtrArray         *ended;         /* of GpuStream: the driver has destroyed these streams */
   GMutex             visit_lock;    /* held while pools of captures are visited or freed */
   GPtrArray         *captures;      /* of GpuPoolCapture; guarded by the lock of captures */
-  GPtrArray         *drained;       /* like `captures`: released, and all memory is freed */
+  GPtrArray         *freed;         /* like `captures`: released, and all memory is freed */
   gint               n_begun;       /* atomic: captures between begin and end, if announced */
   GpuPoolHooksShard  shards[GPU_POOL_HOOKS_SHARDS];
 };

@@ -736,7 +736,7 @@ state_new (GpuMemoryPool *pool)
   state->recycled = g_ptr_array_new_with_free_func (g_free);
   state->ended = g_ptr_array_new_with_free_func (g_object_unref);
   state->captures = g_ptr_array_new ();
-  state->drained = g_ptr_array_new ();
+  state->freed = g_ptr_array_new ();
 
   for (guint i = 0; i < GPU_POOL_HOOKS_SHARDS; i++)
     {
@@ -819,7 +819,7 @@ _gpu_memory_pool_free_hooks (GpuMemoryPool *pool)
   g_ptr_array_unref (state->recycled);
   g_ptr_array_unref (state->ended);
   g_ptr_array_unref (state->captures);
-  g_ptr_array_unref (state->drained);
+  g_ptr_array_unref (state->freed);
   g_mutex_clear (&state->visit_lock);
   _gpu_pool_lock_clear (&state->lock);
   g_free (state);

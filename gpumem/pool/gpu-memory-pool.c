@@ -276,7 +276,7 @@ gpu_memory_pool_finalize (GObject *object)
 }
 
 static void
-install_knobs (void)
+install_settings (void)
 {
   const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS;
 
@@ -580,7 +580,7 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
   object_class->finalize = gpu_memory_pool_finalize;
 
   install_construct_properties ();
-  install_knobs ();
+  install_settings ();
   install_notify_interval ();
   /**
    * GpuMemoryPool:hooks: (skip)

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-#define N_KNOWN      8              /* streams cached by key */
-#define N_LOOKED_AT  8              /* items examined per bin */
+#define N_CACHED_STREAMS 8          /* streams cached by key */
+#define MAX_EXAMINED     8          /* items examined per bin */
 
 /* The members that alloc and release use come first, and share a cache line. */
 struct _GpuPoolItem
@@ -50,7 +50,7 @@ struct _GpuPoolBins
   gpointer               closed_data;
   gint                   trace;     /* atomic */
   GpuPoolItem          **tops;      /* newest item of each bin */
-  KnownStream            known[N_KNOWN];
+  KnownStream            known[N_CACHED_STREAMS];
   GpuPoolStats           stats;
   GpuPoolLimits          limits;
   guint64                n_asked;   /* bytes of allocations in progress */
@@ -204,7 +204,7 @@ bins_take_ready (GpuPoolBins         *bins,
 {
   GpuPoolItem **link = &bins->tops[bin];
 
-  for (guint n = 0; *link != NULL && n < N_LOOKED_AT; n++, link = &(*link)->below)
+  for (guint n = 0; *link != NULL && n < MAX_EXAMINED; n++, link = &(*link)->below)
     {
       GpuPoolItem *item = *link;
 

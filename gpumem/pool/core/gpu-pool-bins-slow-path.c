@@ -65,7 +65,7 @@ void
 _gpu_pool_bins_sweep (GpuPoolBins *bins)
 {
   bins_lock (bins);
-  for (guint i = 0; i < N_KNOWN; i++)
+  for (guint i = 0; i < N_CACHED_STREAMS; i++)
     bins_forget_stream (&bins->known[i]);
   bins_unlock (bins);
 
@@ -83,11 +83,11 @@ take_best (GpuPoolBins *bins,
            guint        bin,
            gboolean    *completed)
 {
-  GpuPoolItem *items[N_LOOKED_AT];
+  GpuPoolItem *items[MAX_EXAMINED];
   GpuPoolItem *best;
   guint n = 0, chosen = 0;
 
-  while (n < N_LOOKED_AT && (items[n] = bins_pop_moving (bins, bin)) != NULL)
+  while (n < MAX_EXAMINED && (items[n] = bins_pop_moving (bins, bin)) != NULL)
     n++;
   if (n == 0)
     return NULL;
@@ -123,7 +123,7 @@ put_back (GpuPoolBins *bins,
 
 /* Takes an item of the bin of @request, and orders the stream of @request after its uses. With
  * @is_largest, takes one of the largest items instead, and blocks until its uses have completed. If
- * the wait for an item is refused, tries another one, without @is_largest at most N_LOOKED_AT.
+ * the wait for an item is refused, tries another one, without @is_largest at most MAX_EXAMINED.
  * Returns an item that is marked as moving; NULL without an error if there is none; or NULL with an
  * error if a wait fails. Sets @others_move to whether other threads were moving items when there
  * was none. */
@@ -142,7 +142,7 @@ take_moving (const GpuPoolRequest  *request,
 
   *others_move = FALSE;
 
-  for (guint n = 0; !success && failure == NULL && (is_largest || n < N_LOOKED_AT); n++)
+  for (guint n = 0; !success && failure == NULL && (is_largest || n < MAX_EXAMINED); n++)
     {
       guint above;
 

@@ -28,7 +28,7 @@ find_stream (GpuPoolBins *bins,
              gpointer     key)
 {
   gsize number = GPOINTER_TO_SIZE (key);
-  KnownStream *known = &bins->known[(number >> 4 ^ number >> 9) % N_KNOWN];
+  KnownStream *known = &bins->known[(number >> 4 ^ number >> 9) % N_CACHED_STREAMS];
 
   if (key == NULL)
     return NULL;

@@ -18,7 +18,7 @@
 /* If growth would raise the waste above this multiple of the allowed waste, the pool waits for
  * pending uses and does not grow. There are few such waits, because a pool no longer grows once it
  * has all the memory that its program needs. */
-#define PATIENCE       4.0
+#define WASTE_FACTOR   4.0
 /* The number of granules by which a pool may exceed the allowed memory. */
 #define SLACK          1
 /* If a free range could serve the request, edges are only used if they have MIN_EDGES granules
@@ -632,7 +632,7 @@ get_supply (GpuPool              *pool,
   if (get_shortage (pool, request, cost, waste) > 0)
     supply = SCARCE;
   if (supply == SCARCE
-      && get_shortage (pool, request, cost, PATIENCE * waste) > count_movable (pool, request))
+      && get_shortage (pool, request, cost, WASTE_FACTOR * waste) > count_movable (pool, request))
     supply = SHORT;
   _gpu_pool_unlock (&pool->lock);
 
