@@ -276,6 +276,8 @@ allocator_stream (TestFixture *fixture)
   g_autoptr (GpuContext) context = NULL;
   g_autoptr (GpuStream) foreign = NULL;
   g_autoptr (GpuMemory) memory = NULL;
+  const char *id = gpu_device_get_id (fixture->device);
+  g_autofree char *text = NULL;
 
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_STREAM_ORDERED) == 0)
     {
@@ -294,7 +296,8 @@ allocator_stream (TestFixture *fixture)
   g_assert_no_error (error);
   foreign = gpu_context_get_default_stream (context);
   g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (allocator), 100, foreign, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "another context");
+  text = g_strdup_printf ("another context, on %s, than the allocator, on %s", id, id);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_allocator_alloc", text);
 }
 
 /* --- functions of the program ------------------------------------------------ */

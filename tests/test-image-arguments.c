@@ -163,6 +163,9 @@ arguments_mismatches_more (TestFixture *fixture)
   g_autoptr (GpuImage) constant = NULL;
   g_autoptr (GpuArguments) texture = NULL;
   g_autoptr (GpuBuffer) out = NULL;
+  const char *id = gpu_device_get_id (fixture->device);
+  g_autofree char *text = g_strdup_printf ("a sampler of another context, on %s, than the kernel, "
+                                           "on %s", id, id);
 
   if (!can_run (fixture))
     return;
@@ -187,7 +190,7 @@ arguments_mismatches_more (TestFixture *fixture)
   if (gpu_context_get_native_handle (other)
       != gpu_context_get_native_handle (fixture->context))
     assert_refused (fixture, read, add_memory, image, add_sampler, foreign,
-                    GPU_ERROR_INVALID_ARGUMENT, "argument 1 (by)", "of another context");
+                    GPU_ERROR_INVALID_ARGUMENT, "argument 1 (by)", text);
 
   g_assert_false (gpu_stream_launch (fixture->stream, write, &flat, NULL, &error, constant, 1.0));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "argument 0 (image)", "written");

@@ -841,11 +841,17 @@ check_arguments (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GpuContext) context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE,
                                                     &error);
   g_autoptr (GpuStream) foreign = gpu_context_get_default_stream (context);
+  const char *id = gpu_device_get_id (fixture->device);
+  g_autofree char *text = g_strdup_printf ("the allocator GpuMemoryPool belongs to another "
+                                           "context, on %s, than the pool, on %s", id, id);
 
   g_assert_null (gpu_memory_pool_alloc_buffer (pool, 0, NULL, &error));
   g_assert_no_error (error);
   g_assert_null (gpu_memory_pool_alloc_buffer (pool, 10, foreign, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "another context");
+  g_assert_null (g_initable_new (GPU_TYPE_MEMORY_POOL, NULL, &error, "context", context,
+                                 "allocator", pool, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, text);
   g_assert_false (gpu_memory_pool_set_fraction (pool, 1.5, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "1.5");
   g_assert_true (gpu_memory_pool_set_fraction (pool, 0.5, &error));

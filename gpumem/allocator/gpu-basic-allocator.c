@@ -331,6 +331,26 @@ gpu_basic_allocator_init (GpuBasicAllocator *allocator G_GNUC_UNUSED)
 }
 
 static gboolean
+check_context (GpuBasicAllocator  *allocator,
+               GpuStream          *stream,
+               const char         *function,
+               GError            **error)
+{
+  if (_gpu_stream_get_timeline (stream, function, error) == NULL)
+    return FALSE;
+
+  if (gpu_stream_get_context (stream) == allocator->context)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the stream belongs to another context, on %s, than the allocator, on %s",
+               function, _gpu_context_get_native (gpu_stream_get_context (stream))->devices[0]->id,
+               _gpu_context_get_native (allocator->context)->devices[0]->id);
+
+  return FALSE;
+}
+
+static gboolean
 check_stream (GpuBasicAllocator  *allocator,
               GError            **error)
 {
@@ -347,19 +367,7 @@ check_stream (GpuBasicAllocator  *allocator,
       return FALSE;
     }
 
-  if (_gpu_stream_get_timeline (allocator->stream, function, error) == NULL)
-    return FALSE;
-
-  if (gpu_stream_get_context (allocator->stream) == allocator->context)
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the stream belongs to another context, on %s, than the allocator, on %s",
-               function,
-               _gpu_context_get_native (gpu_stream_get_context (allocator->stream))->devices[0]->id,
-               _gpu_context_get_native (allocator->context)->devices[0]->id);
-
-  return FALSE;
+  return check_context (allocator, allocator->stream, function, error);
 }
 
 static gboolean
@@ -624,13 +632,10 @@ stream_alloc (GpuBasicAllocator  *allocator,
               GpuStream          *stream,
               GError            **error)
 {
-  if (gpu_stream_get_context (stream) == allocator->context)
-    return (GpuMemory *) gpu_buffer_new_on_stream (stream, allocator->flags, size, error);
+  if (!check_context (allocator, stream, "gpu_allocator_alloc", error))
+    return NULL;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_allocator_alloc: the stream belongs to another context than the allocator");
-
-  return NULL;
+  return (GpuMemory *) gpu_buffer_new_on_stream (stream, allocator->flags, size, error);
 }
 
 static void

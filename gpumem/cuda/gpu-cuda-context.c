@@ -560,15 +560,17 @@ context_pop_current (GpuNativeContext  *native,
 {
   CUcontext handle = ((GpuCudaContext *) native)->context;
   CUcontext current = NULL;
+  g_autofree char *found = NULL;
 
   if (!_gpu_cuda_check (_gpu_cuda.cuCtxGetCurrent (&current), "cuCtxGetCurrent", error))
     return FALSE;
   if (current == handle)
     return _gpu_cuda_check (_gpu_cuda.cuCtxPopCurrent (&current), "cuCtxPopCurrent", error);
 
+  found = current != NULL ? g_strdup_printf ("context %p", (gpointer) current)
+                          : g_strdup ("no context");
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s is current on this thread, not the context on %s",
-               current != NULL ? "another context" : "no context",
+               "%s is current on this thread, not context %p, on %s", found, (gpointer) handle,
                ((GpuCudaContext *) native)->device->base.id);
 
   return FALSE;

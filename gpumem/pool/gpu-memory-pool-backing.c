@@ -134,9 +134,11 @@ alloc_outside (GpuPoolCore  *core,
   if (memory != NULL && _gpu_context_get_native (memory->context) != core->context)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED,
-                   "the allocator %s returned a %s of another context than that of the pool; "
-                   "allocate from the context of the pool",
-                   G_OBJECT_TYPE_NAME (core->allocator), G_OBJECT_TYPE_NAME (memory));
+                   "the allocator %s returned a %s of another context, on %s, than that of the "
+                   "pool, on %s; allocate from the context of the pool",
+                   G_OBJECT_TYPE_NAME (core->allocator), G_OBJECT_TYPE_NAME (memory),
+                   _gpu_context_get_native (memory->context)->devices[0]->id,
+                   core->context->devices[0]->id);
       return NULL;
     }
 

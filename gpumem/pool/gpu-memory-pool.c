@@ -723,11 +723,16 @@ choose_context (GpuMemoryPool  *pool,
   if (pool->context == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: neither a context nor an allocator with a context was given", FUNCTION);
-  else if (context != NULL && context != pool->context)
+  else if (!_gpu_context_check (pool->context, FUNCTION, error))
+    return FALSE;
+  else if (context == NULL || context == pool->context)
+    return TRUE;
+  else if (_gpu_context_check (context, FUNCTION, error))
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the allocator belongs to another context than the pool", FUNCTION);
-  else
-    return _gpu_context_check (pool->context, FUNCTION, error);
+                 "%s: the allocator %s belongs to another context, on %s, than the pool, on %s",
+                 FUNCTION, G_OBJECT_TYPE_NAME (pool->allocator),
+                 _gpu_context_get_native (context)->devices[0]->id,
+                 _gpu_context_get_native (pool->context)->devices[0]->id);
 
   return FALSE;
 }

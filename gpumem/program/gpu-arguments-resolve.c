@@ -460,6 +460,27 @@ resolve_memory (const GpuArgumentItem  *item,
          || fail_written (*memory, kernel, info, index, error);
 }
 
+/* Fails if the kernel belongs to another context than @sampler. @what names the argument. */
+static gboolean
+check_sampler (const GpuNativeSampler  *sampler,
+               const char              *what,
+               GpuKernel               *kernel,
+               const GpuArgumentInfo   *info,
+               guint                    index,
+               GError                 **error)
+{
+  const GpuNativeContext *context = _gpu_kernel_get_core (kernel)->context;
+  g_autofree char *given = NULL;
+
+  if (sampler->context == context)
+    return TRUE;
+
+  given = g_strdup_printf ("%s of another context, on %s, than the kernel, on %s", what,
+                           sampler->context->devices[0]->id, context->devices[0]->id);
+
+  return set_mismatch (kernel, info, index, given, error);
+}
+
 static gboolean
 resolve_sampler (const GpuArgumentItem  *item,
                  GpuKernel              *kernel,
@@ -477,10 +498,7 @@ resolve_sampler (const GpuArgumentItem  *item,
   if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_SAMPLER)
     return set_mismatch (kernel, info, index, "a sampler", error);
 
-  if (value->sampler->context == _gpu_kernel_get_core (kernel)->context)
-    return TRUE;
-
-  return set_mismatch (kernel, info, index, "a sampler of another context", error);
+  return check_sampler (value->sampler, "a sampler", kernel, info, index, error);
 }
 
 static gboolean
@@ -521,11 +539,8 @@ resolve_texture (const GpuArgumentItem  *item,
   if (value->sampler == NULL)
     return FALSE;
 
-  if (value->sampler->context != _gpu_kernel_get_core (kernel)->context)
-    return set_mismatch (kernel, info, index, "a texture with a sampler of another context",
-                         error);
-
-  return check_access (GPU_IMAGE (*memory), FALSE, kernel, info, index, error)
+  return check_sampler (value->sampler, "a texture with a sampler", kernel, info, index, error)
+         && check_access (GPU_IMAGE (*memory), FALSE, kernel, info, index, error)
          && check_texture (GPU_IMAGE (*memory), &value->sampler->description, kernel, info, index,
                            error);
 }
