@@ -668,6 +668,27 @@ def test_failed_splice_blocking(fixture):
         assert not os.get_blocking(here.fileno())
 
 
+def test_two_transfers(fixture):
+    """A blocking socket sends and receives at the same time. It is non-blocking until its last
+    transfer has ended, so that this transfer can be cancelled."""
+    sent, received = fixture.buffer(b"0123456789"), fixture.buffer(20)
+
+    async def run(here, there, senders):
+        send = asyncio.ensure_future(sent.splice_async(senders, True))
+        receive = asyncio.ensure_future(received.splice_async([here], False))
+        equal(await send, 10)
+        equal(sorted(there.recv(10, socket.MSG_WAITALL)), sorted(b"0123456789"))
+        assert not os.get_blocking(here.fileno())
+        there.sendall(b"abcdefghij")
+        assert await cancel(receive, 0.001)
+        assert os.get_blocking(here.fileno())
+
+    for n_senders in (1, 2):
+        here, there = socket.socketpair()
+        with here, there:
+            asyncio.run(run(here, there, [here] * n_senders))
+
+
 def test_closed_during_splice(fixture):
     """The program may close its socket while a transfer runs, which has a descriptor of its own."""
     buffer = fixture.buffer(b"0123456789")

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import stat
+import threading
 
 from gi.repository import Gio, GLib
 
@@ -282,14 +283,14 @@ class MemoryFileMethods:
         """Sends size bytes of the memory, from offset on, through several connections, or receives
         them, and returns their number. A connection is a Gio.IOStream or a connected socket of
         Python. Each connection transfers one contiguous part of size / len(connections) bytes,
-        rounded up; the last parts may be shorter. Use neither the memory nor the connections before
-        the end. After an error, close the connections. A cancelled await ends the transfer, and
-        raises CancelledError once nothing uses the memory and the connections. A blocking socket is
-        non-blocking during the transfer only."""
+        rounded up; the last parts may be shorter. Before the end, do not use the memory, and use a
+        connection only for a transfer in the other direction. After an error, close the
+        connections. A cancelled await ends the transfer, and raises CancelledError once nothing
+        uses the memory and the connections. A blocking socket is non-blocking during its transfers
+        only."""
         connections = list(connections)
         for connection in connections:
             _check_connection(connection)
-        blocking = list(map(_is_blocking_socket, connections))
         opened = []
         try:
             opened.extend(map(_to_connection, connections))
@@ -299,8 +300,9 @@ class MemoryFileMethods:
                     self, stream, offset, size, send, opened, cancellable, callback),
                 self.splice_finish, awaits_end=True)
         finally:
-            _restore_blocking(opened, blocking)
-            del connections, opened             # an exception keeps this frame
+            for connection, used in zip(connections, opened):
+                _end_transfer(connection, used)
+            connections = opened = connection = used = None     # an exception keeps this frame
         return size
 
 
@@ -313,25 +315,40 @@ def _check_connection(connection):
                         f"{describe(connection)}")
 
 
-def _is_blocking_socket(connection):
-    return not isinstance(connection, Gio.IOStream) and os.get_blocking(connection.fileno())
-
-
-def _restore_blocking(connections, blocking):
-    """Makes the sockets of Python blocking again: Gio.Socket makes a socket non-blocking, also for
-    its duplicates. Uses the duplicates, because the program may have closed its own descriptors."""
-    for connection, is_blocking in zip(connections, blocking):
-        if is_blocking:
-            os.set_blocking(connection.get_socket().get_fd(), True)
+# For each socket of Python that has transfers, by its inode: the number of transfers, and whether
+# the socket was blocking. Gio.Socket makes a socket non-blocking, also for its duplicates. A
+# transfer through a socket that is blocking again could not be cancelled.
+_transfers = {}
+_transfers_lock = threading.Lock()
 
 
 def _to_connection(connection):
-    """Duplicates the descriptor of a socket of Python, which keeps its own."""
+    """Duplicates the descriptor of a socket of Python, which keeps its own, for a transfer."""
     if isinstance(connection, Gio.IOStream):
         return connection
-    # If this fails, GLib closes the descriptor.
-    socket = Gio.Socket.new_from_fd(os.dup(connection.fileno()))
+    with _transfers_lock:
+        blocking = os.get_blocking(connection.fileno())
+        # If this fails, GLib closes the descriptor.
+        socket = Gio.Socket.new_from_fd(os.dup(connection.fileno()))
+        inode = os.fstat(socket.get_fd()).st_ino
+        number, was_blocking = _transfers.get(inode, (0, False))
+        _transfers[inode] = number + 1, was_blocking or blocking
     return socket.connection_factory_create_connection()
+
+
+def _end_transfer(connection, used):
+    """Makes a socket of Python blocking again after its last transfer. Uses the duplicate, because
+    the program may have closed its own descriptor."""
+    if used is connection:
+        return
+    fd = used.get_socket().get_fd()
+    inode = os.fstat(fd).st_ino
+    with _transfers_lock:
+        number, blocking = _transfers.pop(inode)
+        if number > 1:
+            _transfers[inode] = number - 1, blocking
+        elif blocking:
+            os.set_blocking(fd, True)
 
 
 class _IOStreamMethods:
