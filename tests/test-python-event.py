@@ -224,7 +224,7 @@ def test_submission_blocks(fixture):
 
 def test_stream_behind_submission(fixture):
     """Awaiting a stream waits for the operations that the program began before, also if their
-    submission blocks."""
+    submission blocks. Without such operations, it needs no thread for submissions."""
     go, buffer, stream = threading.Event(), fixture.buffer(1000), fixture.stream
 
     async def use():
@@ -239,6 +239,8 @@ def test_stream_behind_submission(fixture):
         go.set()
         await asyncio.gather(write, behind)
         equal(buffer.read(), b"\1" * 1000)
+        with mock.patch("gi.overrides._gpumem.submit_later", side_effect=AssertionError):
+            await stream
 
     try:
         asyncio.run(asyncio.wait_for(use(), DEADLINE))

@@ -528,13 +528,32 @@ _get_await_context, run_later = _await_thread.get_context, _await_thread.run_lat
 
 # A submission may block while a stream has too much pending work. Waits for events and the release
 # of data need the other thread.
-submit_later = LoopThread("gpumem-submit").run_later
+_submit_thread = LoopThread("gpumem-submit")
+
+# An item for each function of that thread that has not ended. Its methods need no lock.
+_submissions = []
+os.register_at_fork(after_in_child=_submissions.clear)
+
+
+def submit_later(function):
+    """Lets the thread for submissions call function (user_data), once."""
+    def run(*data):
+        try:
+            function(*data)
+        finally:
+            _submissions.pop()
+
+    _submissions.append(None)
+    _submit_thread.run_later(run)
 
 
 def run_behind_submissions(function):
     """Lets the thread that waits call function (user_data), after the submissions that the other
     thread has been given."""
-    submit_later(lambda *data: run_later(function))
+    if _submissions:
+        submit_later(lambda *data: run_later(function))
+    else:
+        run_later(function)
 
 
 class _Operation:
