@@ -8,33 +8,11 @@
 
 #include <gio/gio.h>
 
-#include "test-util.h"
+#include "test-io-util.h"
 
 #define SIZE ((gsize) 3 * 1024 * 1024 + 5)
 #define CHUNK ((gsize) 512 * 1024)
 #define N_STREAMS 150
-
-static GInputStream *
-input_new (gpointer memory, GpuStream *stream, gsize offset, gsize size)
-{
-  g_autoptr (GError) error = NULL;
-  GInputStream *input = gpu_input_stream_new (memory, stream, offset, size, &error);
-
-  g_assert_no_error (error);
-
-  return input;
-}
-
-static GOutputStream *
-output_new (gpointer memory, GpuStream *stream, gsize size)
-{
-  g_autoptr (GError) error = NULL;
-  GOutputStream *output = gpu_output_stream_new (memory, stream, 0, size, &error);
-
-  g_assert_no_error (error);
-
-  return output;
-}
 
 /* Fails if the result arrives within 30 ms. */
 static void
@@ -156,8 +134,8 @@ static void
 copy_data (GpuBuffer *from, GpuBuffer *to, GBytes *bytes)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GInputStream) input = input_new (from, NULL, 0, SIZE);
-  g_autoptr (GOutputStream) output = output_new (to, NULL, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (from, NULL, 0, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (to, NULL, 0, SIZE);
   g_autoptr (GAsyncResult) result = NULL;
   g_autofree guint8 *data = g_malloc (SIZE);
   gsize n;
@@ -185,7 +163,7 @@ static void
 copy_vectors (GpuBuffer *to)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GOutputStream) output = output_new (to, NULL, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (to, NULL, 0, SIZE);
   g_autoptr (GAsyncResult) result = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   const guint8 *data = g_bytes_get_data (bytes, NULL);
@@ -212,7 +190,7 @@ static void
 skip_and_close (GpuBuffer *from, GBytes *bytes)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GInputStream) input = input_new (from, NULL, 0, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (from, NULL, 0, SIZE);
   g_autoptr (GAsyncResult) result = NULL;
   g_autoptr (GBytes) part = NULL;
 
@@ -265,8 +243,8 @@ pair_begin (Pair *pair, GpuBuffer *from, GpuBuffer *to, GpuStream *stream)
 {
   g_autoptr (GError) error = NULL;
 
-  pair->input = input_new (from, stream, 0, sizeof pair->data);
-  pair->output = output_new (to, stream, sizeof pair->data);
+  pair->input = test_input_new (from, stream, 0, sizeof pair->data);
+  pair->output = test_output_new (to, stream, 0, sizeof pair->data);
   g_input_stream_read_async (pair->input, pair->data, sizeof pair->data, G_PRIORITY_DEFAULT, NULL,
                              test_take_result, &pair->read);
   g_assert_cmpint (g_output_stream_write (pair->output, "abcdefghi", 10, NULL, &error), ==, 10);
@@ -340,8 +318,8 @@ async_context (TestFixture *fixture)
 {
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
-  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, SIZE);
-  g_autoptr (GOutputStream) output = output_new (buffer, NULL, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (buffer, NULL, 0, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (buffer, NULL, 0, SIZE);
   g_autoptr (GMainContext) context = g_main_context_new ();
   g_autoptr (GAsyncResult) result = NULL;
   guint8 data[1000] = { 0 };
@@ -395,8 +373,8 @@ async_priority (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 10, 9);
-  g_autoptr (GInputStream) late = input_new (buffer, NULL, 0, 10);
-  g_autoptr (GInputStream) urgent = input_new (buffer, NULL, 0, 10);
+  g_autoptr (GInputStream) late = test_input_new (buffer, NULL, 0, 10);
+  g_autoptr (GInputStream) urgent = test_input_new (buffer, NULL, 0, 10);
   g_autoptr (GString) order = g_string_new (NULL);
   guint8 bytes[2];
 
@@ -431,8 +409,8 @@ async_pending (TestFixture *fixture)
   g_autoptr (GpuBuffer) from = test_buffer_from (fixture, bytes);
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, SIZE, 9);
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GInputStream) input = input_new (from, stream, 0, SIZE);
-  g_autoptr (GOutputStream) output = output_new (to, stream, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (from, stream, 0, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (to, stream, 0, SIZE);
   g_autoptr (GCancellable) cancellable = g_cancellable_new ();
   g_autoptr (GAsyncResult) read = NULL, flushed = NULL, closed = NULL;
   g_autoptr (TestHold) hold = NULL;
@@ -491,8 +469,8 @@ async_chunk_waits (TestFixture *fixture)
   g_autoptr (GpuBuffer) from = test_buffer_from (fixture, bytes);
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, size + 10, 9);
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GInputStream) input = input_new (from, stream, 0, size);
-  g_autoptr (GOutputStream) output = output_new (to, stream, size + 10);
+  g_autoptr (GInputStream) input = test_input_new (from, stream, 0, size);
+  g_autoptr (GOutputStream) output = test_output_new (to, stream, 0, size + 10);
   g_autoptr (GCancellable) cancellable = g_cancellable_new ();
   g_autoptr (GAsyncResult) cancelled = NULL, read = NULL, written = NULL;
   g_autoptr (TestHold) hold = NULL;
@@ -528,8 +506,8 @@ async_cancelled (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 9);
-  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, 100);
-  g_autoptr (GOutputStream) output = output_new (buffer, NULL, 100);
+  g_autoptr (GInputStream) input = test_input_new (buffer, NULL, 0, 100);
+  g_autoptr (GOutputStream) output = test_output_new (buffer, NULL, 0, 100);
   g_autoptr (GCancellable) cancelled = g_cancellable_new ();
   GSeekable *seekables[] = { G_SEEKABLE (input), G_SEEKABLE (output) };
   guint8 data[3] = { 1, 2, 3 };
@@ -576,8 +554,8 @@ async_unref (TestFixture *fixture)
   g_autoptr (GAsyncResult) read = NULL, written = NULL;
   g_autoptr (TestHold) hold = NULL;
   guint8 data[100] = { 0 };
-  GInputStream *input = input_new (buffer, stream, 0, size);
-  GOutputStream *output = output_new (buffer, stream, size);
+  GInputStream *input = test_input_new (buffer, stream, 0, size);
+  GOutputStream *output = test_output_new (buffer, stream, 0, size);
 
   if (!test_can_hold (fixture))
     {
@@ -614,7 +592,7 @@ async_dropped (TestFixture *fixture)
 
   for (guint i = 0; i < 300; i++)
     {
-      GOutputStream *output = output_new (buffer, fixture->stream, CHUNK + 10);
+      GOutputStream *output = test_output_new (buffer, fixture->stream, 0, CHUNK + 10);
       gpointer weak = output;
       GAsyncResult *result = NULL;
 
@@ -636,9 +614,9 @@ async_full (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 30, 9);
-  g_autoptr (GOutputStream) output = output_new (buffer, NULL, 20);
+  g_autoptr (GOutputStream) output = test_output_new (buffer, NULL, 0, 20);
   g_autoptr (GOutputStream) none = g_object_new (GPU_TYPE_OUTPUT_STREAM, NULL);
-  g_autoptr (GInputStream) empty = input_new (buffer, NULL, 30, 0);
+  g_autoptr (GInputStream) empty = test_input_new (buffer, NULL, 30, 0);
   g_autoptr (GAsyncResult) result = NULL;
   g_autoptr (GBytes) content = NULL;
   guint8 data[30] = { 0 };
@@ -679,9 +657,9 @@ async_failed (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 9);
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, SIZE, 9);
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GInputStream) input = input_new (buffer, stream, 0, SIZE);
-  g_autoptr (GOutputStream) output = output_new (to, stream, SIZE);
-  g_autoptr (GOutputStream) other = output_new (to, stream, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (buffer, stream, 0, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (to, stream, 0, SIZE);
+  g_autoptr (GOutputStream) other = test_output_new (to, stream, 0, SIZE);
   g_autoptr (GAsyncResult) read = NULL, flushed = NULL, closed = NULL;
   g_autoptr (GpuEvent) gate = NULL;
   guint8 data[10] = { 0 };

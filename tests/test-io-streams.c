@@ -6,32 +6,10 @@
 #include <gio/gio.h>
 #include <sys/socket.h>
 
-#include "test-util.h"
+#include "test-io-util.h"
 
 #define SIZE ((gsize) 3 * 1024 * 1024 + 5)
 #define MARGIN 7
-
-static GInputStream *
-input_new (gpointer memory, GpuStream *stream, gsize offset, gsize size)
-{
-  g_autoptr (GError) error = NULL;
-  GInputStream *input = gpu_input_stream_new (memory, stream, offset, size, &error);
-
-  g_assert_no_error (error);
-
-  return input;
-}
-
-static GOutputStream *
-output_new (gpointer memory, GpuStream *stream, gsize offset, gsize size)
-{
-  g_autoptr (GError) error = NULL;
-  GOutputStream *output = gpu_output_stream_new (memory, stream, offset, size, &error);
-
-  g_assert_no_error (error);
-
-  return output;
-}
 
 static void
 check_range (GpuBuffer *buffer, GBytes *bytes)
@@ -54,8 +32,8 @@ check_copy (TestFixture *fixture, GpuStream *stream, gsize size, gsize step)
   g_autoptr (GBytes) bytes = test_random_bytes (size);
   g_autoptr (GpuBuffer) from = test_buffer_from (fixture, bytes);
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, size + 2 * MARGIN, 9);
-  g_autoptr (GInputStream) input = input_new (from, stream, 0, size);
-  g_autoptr (GOutputStream) output = output_new (to, stream, MARGIN, size);
+  g_autoptr (GInputStream) input = test_input_new (from, stream, 0, size);
+  g_autoptr (GOutputStream) output = test_output_new (to, stream, MARGIN, size);
   g_autofree guint8 *data = g_malloc (step);
   gsize done = 0;
   gssize n;
@@ -111,12 +89,12 @@ io_host_memory (TestFixture *fixture)
   g_autoptr (GBytes) back = NULL;
 
   g_assert_no_error (error);
-  output = output_new (memory, NULL, 0, SIZE);
+  output = test_output_new (memory, NULL, 0, SIZE);
   test_assert_ok (g_output_stream_write_all (output, g_bytes_get_data (bytes, NULL), SIZE, NULL,
                                              NULL, &error), error);
   test_assert_ok (g_output_stream_flush (output, NULL, &error), error);
   test_assert_mem (gpu_host_memory_get_data (memory), g_bytes_get_data (bytes, NULL), SIZE);
-  input = input_new (memory, NULL, 5, 100);
+  input = test_input_new (memory, NULL, 5, 100);
   back = g_input_stream_read_bytes (input, 1000, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (g_bytes_get_size (back), ==, 100);
@@ -131,10 +109,10 @@ io_seek (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
-  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (buffer, NULL, 0, SIZE);
   g_autofree guint8 *copy = g_memdup2 (g_bytes_get_data (bytes, NULL), SIZE);
   g_autoptr (GBytes) expected = g_bytes_new_static (copy, SIZE);
-  g_autoptr (GOutputStream) output = output_new (buffer, NULL, 0, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (buffer, NULL, 0, SIZE);
   guint8 data[3000];
 
   for (guint i = 0; i < 300; i++)
@@ -157,7 +135,7 @@ io_seek (TestFixture *fixture)
       at = (gsize) g_test_rand_int_range (0, (gint32) SIZE);
       g_clear_object (&input);
       test_assert_ok (g_output_stream_flush (output, NULL, &error), error);
-      input = input_new (buffer, NULL, 0, SIZE);
+      input = test_input_new (buffer, NULL, 0, SIZE);
       test_assert_ok (g_seekable_seek (G_SEEKABLE (input), (goffset) at, G_SEEK_SET, NULL, &error),
                       error);
       test_assert_ok (g_input_stream_read_all (input, data, sizeof data, &done, NULL, &error),
@@ -176,7 +154,7 @@ io_seek_back (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
-  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (buffer, NULL, 0, SIZE);
   guint8 data[2000];
 
   for (guint i = 0; i < 200; i++)
@@ -200,7 +178,7 @@ io_seek_reads_again (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 0);
-  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (buffer, NULL, 0, SIZE);
   const struct { goffset offset; GSeekType type; } seeks[] = {
     { 0, G_SEEK_CUR }, { 0, G_SEEK_SET }, { 2000000, G_SEEK_SET }, { -1000, G_SEEK_END },
     { -10, G_SEEK_CUR }
@@ -246,7 +224,7 @@ io_read_waits (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GInputStream) input = input_new (buffer, stream, 0, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (buffer, stream, 0, SIZE);
   g_autoptr (GAsyncResult) result = NULL;
   g_autoptr (TestHold) hold = NULL;
   guint8 data[1000] = { 0 };
@@ -272,7 +250,7 @@ io_write_waits (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE + 2 * MARGIN, 9);
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GOutputStream) output = output_new (buffer, stream, MARGIN, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (buffer, stream, MARGIN, SIZE);
   g_autoptr (GAsyncResult) result = NULL;
   g_autoptr (TestHold) hold = NULL;
 
@@ -299,8 +277,8 @@ io_converter (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_value_bytes (SIZE, 77);
   g_autoptr (GpuBuffer) from = test_buffer_from (fixture, bytes);
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, SIZE + 2 * MARGIN, 9);
-  g_autoptr (GInputStream) input = input_new (from, NULL, 0, SIZE);
-  g_autoptr (GOutputStream) output = output_new (to, NULL, MARGIN, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (from, NULL, 0, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (to, NULL, MARGIN, SIZE);
   g_autoptr (GZlibCompressor) compressor = g_zlib_compressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP, 1);
   g_autoptr (GZlibDecompressor) expander = g_zlib_decompressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP);
   g_autoptr (GInputStream) small = g_converter_input_stream_new (input, G_CONVERTER (compressor));
@@ -343,8 +321,8 @@ io_socket (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) from = test_buffer_from (fixture, bytes);
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, SIZE + 2 * MARGIN, 9);
-  g_autoptr (GInputStream) input = input_new (from, NULL, 0, SIZE);
-  g_autoptr (GOutputStream) output = output_new (to, NULL, MARGIN, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (from, NULL, 0, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (to, NULL, MARGIN, SIZE);
   g_autoptr (GIOStream) left = NULL;
   g_autoptr (GIOStream) right = NULL;
   g_autoptr (GAsyncResult) sent = NULL;
@@ -393,7 +371,7 @@ receiver_begin (Receiver *receiver, GpuBuffer *buffer)
   g_assert_cmpint (socketpair (AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
   receiver->left = connection_for (fds[0]);
   receiver->right = connection_for (fds[1]);
-  receiver->output = output_new (buffer, NULL, 0, 1);
+  receiver->output = test_output_new (buffer, NULL, 0, 1);
   g_output_stream_splice_async (receiver->output, g_io_stream_get_input_stream (receiver->right),
                                 G_OUTPUT_STREAM_SPLICE_CLOSE_TARGET, G_PRIORITY_DEFAULT, NULL,
                                 test_take_result, &receiver->result);
@@ -448,7 +426,7 @@ io_full (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 9);
-  g_autoptr (GOutputStream) output = output_new (buffer, NULL, 10, 20);
+  g_autoptr (GOutputStream) output = test_output_new (buffer, NULL, 10, 20);
   g_autoptr (GBytes) content = NULL;
   guint8 data[30] = { 0 };
   gsize done;
@@ -477,7 +455,7 @@ io_splice (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       g_autoptr (GBytes) expected = g_bytes_new_from_bytes (bytes, 0, SIZE - lack);
       g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE - lack + 2 * MARGIN, 9);
-      g_autoptr (GOutputStream) output = output_new (buffer, NULL, MARGIN, SIZE - lack);
+      g_autoptr (GOutputStream) output = test_output_new (buffer, NULL, MARGIN, SIZE - lack);
       g_autoptr (GInputStream) source = g_memory_input_stream_new_from_bytes (bytes);
       gssize n = g_output_stream_splice (output, source, close, NULL, &error);
 
@@ -499,8 +477,8 @@ io_released (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 9);
-  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, SIZE);
-  g_autoptr (GOutputStream) output = output_new (buffer, NULL, 0, SIZE);
+  g_autoptr (GInputStream) input = test_input_new (buffer, NULL, 0, SIZE);
+  g_autoptr (GOutputStream) output = test_output_new (buffer, NULL, 0, SIZE);
   guint8 data[10] = { 0 };
 
   g_assert_cmpint (g_output_stream_write (output, data, 10, NULL, &error), ==, 10);
@@ -531,7 +509,7 @@ io_failed (TestFixture *fixture)
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   gate = test_gate (fixture, stream);
-  input = input_new (buffer, stream, 0, SIZE);
+  input = test_input_new (buffer, stream, 0, SIZE);
   g_input_stream_read_async (input, data, 10, G_PRIORITY_DEFAULT, cancellable, test_take_result,
                              &result);
   g_cancellable_cancel (cancellable);
@@ -580,7 +558,7 @@ io_failed_early (TestFixture *fixture)
   buffer = test_buffer_filled (fixture, SIZE, 9);
   other = test_buffer_filled (fixture, 16, 9);
   stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  output = output_new (buffer, stream, 0, SIZE);
+  output = test_output_new (buffer, stream, 0, SIZE);
   gate = test_gate (fixture, stream);
   g_assert_true (g_output_stream_write_all (output, data, SIZE / 2, &n, NULL, &error));
   test_assert_ok (gpu_event_fail (gate, "the first failure", &error), error);
@@ -600,8 +578,8 @@ io_invalid (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 9);
   g_autoptr (GpuBuffer) hidden = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_HOST_NO_ACCESS,
                                                  100, &error);
-  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, 100);
-  g_autoptr (GInputStream) empty = input_new (buffer, NULL, 100, 0);
+  g_autoptr (GInputStream) input = test_input_new (buffer, NULL, 0, 100);
+  g_autoptr (GInputStream) empty = test_input_new (buffer, NULL, 100, 0);
   g_autoptr (GInputStream) none = g_object_new (GPU_TYPE_INPUT_STREAM, NULL);
   GSeekable *seekable = G_SEEKABLE (input);
   guint8 byte;
@@ -644,8 +622,8 @@ io_cancelled (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100, 9);
-  g_autoptr (GInputStream) input = input_new (buffer, NULL, 0, 100);
-  g_autoptr (GOutputStream) output = output_new (buffer, NULL, 0, 100);
+  g_autoptr (GInputStream) input = test_input_new (buffer, NULL, 0, 100);
+  g_autoptr (GOutputStream) output = test_output_new (buffer, NULL, 0, 100);
   g_autoptr (GInputStream) source = g_memory_input_stream_new_from_data ("more", 4, NULL);
   g_autoptr (GCancellable) cancelled = g_cancellable_new ();
   guint8 data[100] = { 1, 2, 3 };
@@ -697,8 +675,8 @@ io_unref (TestFixture *fixture)
   for (guint i = 0; i < 20; i++)
     {
       GpuBuffer *buffer = test_buffer_filled (fixture, SIZE, 9);
-      GInputStream *input = input_new (buffer, NULL, 0, SIZE);
-      GOutputStream *output = output_new (buffer, NULL, 0, SIZE);
+      GInputStream *input = test_input_new (buffer, NULL, 0, SIZE);
+      GOutputStream *output = test_output_new (buffer, NULL, 0, SIZE);
 
       g_object_unref (buffer);
       g_assert_cmpint (g_input_stream_read (input, data, 1, NULL, &error), ==, 1);
@@ -736,7 +714,7 @@ io_dropped_held (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE + 2 * MARGIN, 9);
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  GOutputStream *output = output_new (buffer, stream, MARGIN, SIZE);
+  GOutputStream *output = test_output_new (buffer, stream, MARGIN, SIZE);
   g_autoptr (TestHold) hold = NULL;
   g_autoptr (GpuEvent) event = NULL;
   Releaser releaser = { NULL, FALSE };
@@ -770,7 +748,7 @@ io_dropped (TestFixture *fixture)
 {
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 100 + 2 * MARGIN, 9);
   g_autoptr (GBytes) bytes = test_random_bytes (100);
-  GOutputStream *output = output_new (buffer, NULL, MARGIN, 100);
+  GOutputStream *output = test_output_new (buffer, NULL, MARGIN, 100);
   g_autoptr (GError) error = NULL;
 
   test_assert_ok (g_output_stream_write_all (output, g_bytes_get_data (bytes, NULL), 100, NULL,
