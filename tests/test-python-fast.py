@@ -879,6 +879,31 @@ def test_read_while_moving(fixture):
     equal(failures, [])
 
 
+def test_data_after_wait(fixture):
+    """A call that waits releases its data before it returns, also behind pending work: the program
+    can resize them."""
+    size = 1 << 17
+    buffer, host = fixture.buffer(size), Gpu.HostMemory(fixture.context, size)
+    calls = [host.write, lambda data: buffer.write_async(data, progress=lambda *args: None)]
+    memories = [buffer]
+    if fixture.device.capabilities & Gpu.Capabilities.IMAGES:
+        memories.append(Gpu.Image(fixture.context, "rgba-unorm8", (256, 128)))
+    for memory in memories:
+        calls += [memory.write, memory.read_into, memory.write_async, memory.read_into_async]
+
+    async def use():
+        for call in calls:
+            for number in range(10):
+                data = bytearray(size)
+                fixture.stream.fill(buffer, number)
+                result = call(data)
+                if inspect.isawaitable(result):
+                    await result
+                data.append(number)             # raises BufferError while the data are in use
+
+    asyncio.run(use())
+
+
 CHILD = """
 import sys
 import gi

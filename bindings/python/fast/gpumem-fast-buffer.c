@@ -43,52 +43,6 @@ try_move (GpuBuffer  *buffer,
   return moved;
 }
 
-static void
-release_held (gpointer data)
-{
-  PyGILState_STATE state = PyGILState_Ensure ();
-
-  PyBuffer_Release (data);
-  PyGILState_Release (state);
-  g_free (data);
-}
-
-/* Returns a GBytes over the memory of @data, and takes ownership of @data. The helper thread of the
- * overrides releases @data after the library has freed the bytes, because a thread of a driver must
- * not wait for the interpreter. Returns NULL with an exception on failure. */
-static GBytes *
-hold (Py_buffer *data)
-{
-  PyObject *context = PyObject_CallNoArgs (gpu_fast_types.get_await_context);
-  GError *error = NULL;
-  Py_buffer *held;
-  GBytes *bytes;
-
-  if (context == NULL)
-    {
-      PyBuffer_Release (data);
-      return NULL;
-    }
-
-  held = g_new (Py_buffer, 1);
-  *held = *data;
-  /* PyBuffer_FillInfo() makes `shape` point to `len` of the structure itself. */
-  if (held->shape == &data->len)
-    held->shape = &held->len;
-  bytes = gpu_bytes_new_for_address ((guintptr) held->buf, held->len,
-                                     pyg_boxed_get (context, GMainContext), release_held, held,
-                                     &error);
-  Py_DECREF (context);
-
-  if (bytes == NULL)
-    {
-      release_held (held);
-      gpu_fast_raise (error);
-    }
-
-  return bytes;
-}
-
 typedef gboolean (*SubmitFunc) (GpuStream  *stream,
                                 GpuMemory  *memory,
                                 gsize       offset,
@@ -182,8 +136,8 @@ may_copy (SubmitFunc        submit,
   return data->len < GPU_FAST_HELD_SIZE && (submit == gpu_stream_write || data->readonly);
 }
 
-/* Transfers a copy of the data, because the release of data that is used in place wakes the helper
- * thread. Takes ownership of @data. */
+/* Transfers a copy of the data, because the release of data that is used in place may wake the
+ * helper thread. Takes ownership of @data. */
 static PyObject *
 move_small (GpuBuffer  *buffer,
             GpuStream  *stream,
@@ -213,7 +167,9 @@ move_data (GpuBuffer  *buffer,
            Py_buffer  *data)
 {
   gboolean moved = try_move (buffer, move, stream, offset, data->buf, data->len);
-  g_autoptr (GBytes) bytes = NULL;
+  GpuFastMemory *memory;
+  PyObject *result;
+  GBytes *bytes;
 
   if (moved || PyErr_Occurred () != NULL)
     {
@@ -224,9 +180,12 @@ move_data (GpuBuffer  *buffer,
   if (may_copy (submit, data))
     return move_small (buffer, stream, submit, offset, data);
 
-  bytes = hold (data);
+  memory = gpu_fast_hold_memory (data, &bytes);
+  result = submit_and_wait (buffer, stream, submit, offset, bytes);
+  g_bytes_unref (bytes);
+  gpu_fast_release_memory (memory, result != NULL);
 
-  return bytes != NULL ? submit_and_wait (buffer, stream, submit, offset, bytes) : NULL;
+  return result;
 }
 
 PyObject *

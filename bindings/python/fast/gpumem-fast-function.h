@@ -149,6 +149,9 @@ PyObject     *gpu_fast_from_gssize_array (const gssize  *items,
 PyObject     *gpu_fast_from_list     (GList             *list);
 PyObject     *gpu_fast_from_strv     (char             **texts);
 
+/* The memory of a Python object, for a call that waits. */
+typedef struct _GpuFastMemory GpuFastMemory;
+
 /* Functions of the module. */
 PyObject     *gpu_fast_new_function  (PyObject          *module,
                                       PyObject *const   *args,
@@ -162,6 +165,13 @@ PyObject     *gpu_fast_hold          (PyObject          *module,
 /* (transfer full) (nullable): a copy of data of less than GPU_FAST_HELD_SIZE bytes, or NULL without
  * an exception for other data. */
 GBytes       *gpu_fast_copy_data     (PyObject          *data);
+/* Takes ownership of @buffer. @bytes: (out) (transfer full): bytes over its memory. */
+GpuFastMemory *gpu_fast_hold_memory  (Py_buffer         *buffer,
+                                      GBytes           **bytes);
+/* Caller has dropped its reference to the bytes. Without @has_completed, work may still use them:
+ * the buffer is then released once they have been freed. */
+void          gpu_fast_release_memory (GpuFastMemory    *memory,
+                                      gboolean           has_completed);
 PyObject     *gpu_fast_copy_bytes    (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);

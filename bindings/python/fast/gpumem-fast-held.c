@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* GLib.Bytes over the memory of Python objects, for the duration of a call that waits. The library
- * usually frees the bytes before the call returns, and then the calling thread releases the memory.
- * Only after an interrupted wait does the helper thread of the overrides release it, because a
- * thread of a driver must not wait for the interpreter. */
+ * usually frees the bytes before the call returns, and does not access them after a call without an
+ * error. So the calling thread releases the memory. Only after an interrupted wait does the helper
+ * thread of the overrides release it, because a thread of a driver must not wait for the
+ * interpreter. */
 #include "gpumem-fast-function.h"
 
 typedef enum
@@ -12,26 +13,26 @@ typedef enum
   ABANDONED                         /* the call has ended before */
 } State;
 
-typedef struct
+struct _GpuFastMemory
 {
   gint          state;              /* atomic */
   Py_buffer     buffer;
   GMainContext *context;            /* of the helper thread, set before ABANDONED */
-} Memory;
+};
 
 typedef struct
 {
   PyObject_HEAD
-  Memory     *memory;               /* NULL once released */
-  PyObject   *bytes;
-  Py_ssize_t  size;
+  GpuFastMemory *memory;            /* NULL once released */
+  PyObject      *bytes;
+  Py_ssize_t     size;
 } Held;
 
 static GpuFastClass bytes_class = { "GLib", "Bytes", g_bytes_get_type, NULL };
 
 /* Caller holds the GIL. */
 static void
-free_memory (Memory *memory)
+free_memory (GpuFastMemory *memory)
 {
   PyBuffer_Release (&memory->buffer);
   g_clear_pointer (&memory->context, g_main_context_unref);
@@ -53,7 +54,7 @@ free_on_helper (gpointer data)
 static void
 bytes_freed (gpointer data)
 {
-  Memory *memory = data;
+  GpuFastMemory *memory = data;
   GSource *source;
 
   if (g_atomic_int_compare_and_exchange (&memory->state, HELD, FREED))
@@ -68,7 +69,7 @@ bytes_freed (gpointer data)
 
 /* Leaves the memory to the helper thread, unless the library has freed the bytes. */
 static void
-abandon (Memory *memory)
+abandon (GpuFastMemory *memory)
 {
   PyObject *context = PyObject_CallNoArgs (gpu_fast_types.get_await_context);
 
@@ -85,16 +86,29 @@ abandon (Memory *memory)
     free_memory (memory);
 }
 
-static void
-release (Held *held)
+GpuFastMemory *
+gpu_fast_hold_memory (Py_buffer  *buffer,
+                      GBytes    **bytes)
 {
-  Memory *memory = g_steal_pointer (&held->memory);
+  GpuFastMemory *memory = g_new0 (GpuFastMemory, 1);
+
+  memory->buffer = *buffer;
+  /* PyBuffer_FillInfo() makes `shape` point to `len` of the structure itself. */
+  if (buffer->shape == &buffer->len)
+    memory->buffer.shape = &memory->buffer.len;
+  *bytes = g_bytes_new_with_free_func (buffer->buf, buffer->len, bytes_freed, memory);
+
+  return memory;
+}
+
+void
+gpu_fast_release_memory (GpuFastMemory *memory,
+                         gboolean       has_completed)
+{
   PyObject *type, *value, *traceback;
 
-  Py_CLEAR (held->bytes);
-
-  if (memory == NULL)
-    return;
+  if (has_completed)
+    PyBuffer_Release (&memory->buffer);     /* a second call has no effect */
 
   if (g_atomic_int_get (&memory->state) == FREED)
     {
@@ -107,6 +121,18 @@ release (Held *held)
   PyErr_Restore (type, value, traceback);
 }
 
+static void
+release (Held     *held,
+         gboolean  has_completed)
+{
+  GpuFastMemory *memory = g_steal_pointer (&held->memory);
+
+  Py_CLEAR (held->bytes);
+
+  if (memory != NULL)
+    gpu_fast_release_memory (memory, has_completed);
+}
+
 static PyObject *
 held_enter (PyObject *self,
             PyObject *unused G_GNUC_UNUSED)
@@ -116,10 +142,11 @@ held_enter (PyObject *self,
 
 static PyObject *
 held_exit (PyObject         *self,
-           PyObject *const  *args G_GNUC_UNUSED,
-           Py_ssize_t        n_args G_GNUC_UNUSED)
+           PyObject *const  *args,
+           Py_ssize_t        n_args)
 {
-  release ((Held *) self);
+  /* Without an exception, the statement has waited for its work. */
+  release ((Held *) self, n_args > 0 && args[0] == Py_None);
 
   Py_RETURN_NONE;
 }
@@ -127,7 +154,7 @@ held_exit (PyObject         *self,
 static void
 held_dealloc (PyObject *self)
 {
-  release ((Held *) self);
+  release ((Held *) self, FALSE);
   Py_TYPE (self)->tp_free (self);
 }
 
@@ -184,13 +211,8 @@ make_held (Py_buffer *buffer)
       return NULL;
     }
 
-  held->memory = g_new0 (Memory, 1);
-  held->memory->buffer = *buffer;
   held->size = buffer->len;
-  /* PyBuffer_FillInfo() makes `shape` point to `len` of the structure itself. */
-  if (buffer->shape == &buffer->len)
-    held->memory->buffer.shape = &held->memory->buffer.len;
-  bytes = g_bytes_new_with_free_func (buffer->buf, buffer->len, bytes_freed, held->memory);
+  held->memory = gpu_fast_hold_memory (buffer, &bytes);
   held->bytes = gpu_fast_from_boxed (&bytes_class, bytes, TRUE);
 
   if (held->bytes == NULL)

@@ -41,10 +41,11 @@ from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
-                      export_in_place, hold, is_int, loaded_numpy, new_bytes, poll, refuse_array,
-                      refuse_svm, run_behind, run_behind_submissions, run_copy, run_interruptible,
-                      run_later, submit_and_await, submit_and_wait, takes_signals, to_glib_bytes,
-                      to_pattern, to_sized_dtype, wait, wait_for, wait_timeout)
+                      export_in_place, held, hold, is_int, loaded_numpy, new_bytes, poll,
+                      refuse_array, refuse_svm, run_behind, run_behind_submissions, run_copy,
+                      run_interruptible, run_later, submit_and_await, submit_and_wait,
+                      takes_signals, to_glib_bytes, to_pattern, to_sized_dtype, wait, wait_for,
+                      wait_timeout)
 from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
                                  DeferredFreeAllocatorMethods, ExternalAllocatorMethods,
                                  LoggingAllocatorMethods, StatisticsAllocatorMethods,
@@ -552,6 +553,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
             return True
         data, stream = hold(exported), self._get_stream(stream)
         submit_and_wait(stream, lambda: Gpu.Stream.write(stream, self, offset, data))
+        exported.release()
         return True
 
     def _read_exported(self, exported, offset, stream):
@@ -568,6 +570,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         except _Spilled:
             data = self.read_bytes(stream, offset, size, None)
             ctypes.memmove(address, data.get_data(), size)
+        exported.release()
         return True
 
     def _submit_read(self, target, offset, stream):
@@ -722,23 +725,26 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         return size
 
     async def _read_exported_async(self, exported, offset, stream):
-        """Returns False, and releases the export, if the memory is in use: another thread may have
+        """Releases the export. Returns False if the memory is in use: another thread may have
         spilled it."""
         target, stream = hold(exported), self._get_stream(stream)
         try:
             await submit_and_await(stream, lambda: self._submit_read(target, offset, stream))
+            has_read = True
         except _Spilled:
-            return False
-        return True
+            has_read = False
+        exported.release()
+        return has_read
 
     async def write_async(self, data, offset=0, stream=None, *, progress=None) -> bool:
         """write() for asyncio. The data must not change before the write has completed.
         progress(current, total) is called as by read_async()."""
-        data = to_glib_bytes(data, copy=False)
-        return await wait_for(
-            lambda cancellable, callback, report=None: self.write_bytes_async(
-                stream, offset, data, cancellable, report, None, callback),
-            self.write_bytes_finish, progress)
+        with held(data) as kept:
+            content = kept.bytes                # the work continues after the await is cancelled
+            return await wait_for(
+                lambda cancellable, callback, report=None: self.write_bytes_async(
+                    stream, offset, content, cancellable, report, None, callback),
+                self.write_bytes_finish, progress)
 
     def __bytes__(self):
         return self.read()

@@ -177,7 +177,9 @@ class Exported:
         self.size = self._buffer.len
 
     def release(self, *args):
+        """Releases the memory. A second call has no effect."""
         _release_buffer(self._buffer)
+        self.data = None
 
     def __enter__(self):
         return self
@@ -215,24 +217,26 @@ def hold(exported):
 
 
 class _Held:
-    """The with statement of held(), without the C module."""
+    """The with statement of held(), without the C module or for a GLib.Bytes."""
 
     def __init__(self, data, writable):
-        exported = Exported(data, writable)
-        self.size = exported.size
-        self.bytes = hold(exported)
+        self._exported = None if isinstance(data, Bytes) else Exported(data, writable)
+        self.bytes = data if self._exported is None else hold(self._exported)
+        self.size = self.bytes.get_size()
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, kind, *exception):
+        if kind is None and self._exported is not None:
+            self._exported.release()
         self.bytes = None
 
 
 def held(data, writable=False):
     """Returns bytes and size of bytes-like data for a with statement that waits for its work. The
-    data are released at the end of the statement. If the wait was interrupted, they are released
-    once the work has completed."""
+    data are released at the end of the statement. If an exception ends the wait, they are released
+    once the library has freed the bytes."""
     return (fast and fast.hold(data, writable)) or _Held(data, writable)
 
 

@@ -6,7 +6,7 @@ import contextlib
 from gi.repository import GObject
 
 from ..module import get_introspection_module
-from ._gpumem import Bytes, export_in_place, hold, run_behind, to_glib_bytes, to_sized_dtype
+from ._gpumem import Bytes, export_in_place, held, hold, run_behind, to_sized_dtype
 from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
@@ -99,7 +99,8 @@ class HostMemoryMethods(ArrayMethods):
 
     def write(self, data, offset=0):
         """Copies bytes-like data to the memory."""
-        return self.write_bytes(offset, to_glib_bytes(data, copy=False), None)
+        with held(data) as kept:
+            return self.write_bytes(offset, kept.bytes, None)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import functools
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
-from ._gpumem import (Bytes, Exported, held, hold, loaded_numpy, new_bytes, run_copy,
+from ._gpumem import (Exported, held, hold, loaded_numpy, new_bytes, run_copy,
                       submit_and_await, submit_and_wait, to_glib_bytes)
 from ._gpumem_checks import checked, to_index, to_property, to_stream
 from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
@@ -381,24 +381,19 @@ class ImageMethods:
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits."""
         stream = self._get_stream(stream)
-
-        def write(data, size):
-            run_copy(lambda: submit_and_wait(stream, lambda: self._submit_write(
-                data, size, origin, extent, row_pitch, slice_pitch, stream)), size)
-        if isinstance(data, Bytes):
-            write(data, data.get_size())
-            return True
         with held(data) as kept:
-            write(kept.bytes, kept.size)
+            content, size = kept.bytes, kept.size       # a long copy continues after Ctrl-C
+            run_copy(lambda: submit_and_wait(stream, lambda: self._submit_write(
+                content, size, origin, extent, row_pitch, slice_pitch, stream)), size)
         return True
 
     async def write_async(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0,
                           stream=None):
         """write() for asyncio. The data must not change before the write has completed."""
-        data = to_glib_bytes(data, copy=False)
         stream = self._get_stream(stream)
-        await submit_and_await(stream, lambda: self._submit_write(
-            data, data.get_size(), origin, extent, row_pitch, slice_pitch, stream))
+        with held(data) as kept:
+            await submit_and_await(stream, lambda: self._submit_write(
+                kept.bytes, kept.size, origin, extent, row_pitch, slice_pitch, stream))
         return True
 
     def _read(self, target, origin, extent, stream, size):
@@ -438,13 +433,11 @@ class ImageMethods:
         the read has completed, even if the await is cancelled."""
         origin, extent, size = self._region(origin, extent)
         stream = self._get_stream(stream)
-        exported = Exported(target, writable=True)
-        if exported.size != size:
-            given = exported.size
-            exported.release()
-            raise ValueError(_WRONG_SIZE.format(given, size))
-        target = hold(exported)
-        await submit_and_await(stream, lambda: self._submit_read(target, origin, extent, stream))
+        with held(target, True) as kept:
+            if kept.size != size:
+                raise ValueError(_WRONG_SIZE.format(kept.size, size))
+            await submit_and_await(
+                stream, lambda: self._submit_read(kept.bytes, origin, extent, stream))
         return size
 
     def to_numpy(self, origin=None, extent=None, stream=None):
