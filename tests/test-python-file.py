@@ -3,15 +3,18 @@
 from the file, and errors name the argument or the position in the file."""
 
 import asyncio
+import bz2
 import contextlib
 import functools
 import gc
 import gzip
 import io
+import lzma
 import os
 import pathlib
 import socket
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -445,6 +448,25 @@ def check_wrong_files(buffer):
         for word in ("stream", "offset", "position", "size"):
             with raises(TypeError, word, "'77'"):
                 call("/dev/null", **{word: "77"})
+
+
+def test_converted_files(fixture):
+    """Files that convert the bytes of their descriptors are refused, and do not change."""
+    buffer = Gpu.Buffer(fixture.context, b"1234567890")
+    with folder() as path:
+        with tarfile.open(path / "tar", "w") as archive:
+            archive.addfile(tarfile.TarInfo("empty"))
+        for module in bz2, gzip, lzma:
+            with module.open(path / "new", "w") as file:
+                with raises(TypeError, "file must be a path"):
+                    buffer.write_file(file)
+            with module.open(path / "new") as file, module.open(path / "new", "rt") as text, \
+                    tarfile.open(path / "tar") as archive:
+                for wrong in file, text, io.BufferedReader(file), archive.extractfile("empty"):
+                    with raises(TypeError, "file must be a path"):
+                        buffer.read_file(wrong)
+            equal(module.decompress((path / "new").read_bytes()), b"")
+        equal(buffer.read(), b"1234567890")
 
 
 def test_errors(fixture):

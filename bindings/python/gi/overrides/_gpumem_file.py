@@ -41,12 +41,16 @@ def _get_path(file):
 
 
 def _get_fd(file):
-    """Returns the descriptor of an open file."""
+    """Returns the descriptor of an open file, whose bytes are those of the descriptor. This is not
+    true for gzip.GzipFile and similar classes, also below a file in text mode or a buffer."""
+    binary = getattr(file, "buffer", file)
+    if isinstance(getattr(binary, "raw", binary), io.BufferedIOBase):
+        raise _refuse(file)
     with contextlib.suppress(AttributeError):
         file.flush()                            # the data that Python has buffered
     try:
         return file.fileno()
-    except io.UnsupportedOperation:             # of a file in memory
+    except (AttributeError, io.UnsupportedOperation):   # of a file in memory, or in an archive
         raise _refuse(file) from None
 
 
@@ -86,7 +90,8 @@ class FileMethods:
     methods. The file is a path or a Gio.File, which is opened with the mode "r", "r+", "w" or "w+"
     of open(); or an open file of Python or a descriptor, which keeps its own mode. All modes are
     binary. With direct=True, copies bypass the page cache where that is possible. Raises OSError as
-    open() does, such as FileNotFoundError, if the file cannot be opened."""
+    open() does, such as FileNotFoundError, if the file cannot be opened, and TypeError for files
+    that convert their bytes, such as gzip.GzipFile: use their read() and write()."""
     flags = property(lambda self: self.get_property("flags"))
     size = property(lambda self: self.get_size(), doc="The current size of the file, in bytes. "
                     "Raises GLib.Error if the system reports none, as for /dev/zero.")
