@@ -5,9 +5,10 @@ selects: the call that ran the function raises the exception."""
 import asyncio
 import gc
 import sys
+import tempfile
 import weakref
 
-from python_util import equal, main, raises, run_threads, run_without_fast, spin
+from python_util import DEADLINE, equal, main, raises, run_threads, run_without_fast, spin
 from gi.repository import GLib, GObject, Gpu
 
 KINDS = (KeyboardInterrupt, SystemExit, ZeroDivisionError)
@@ -422,21 +423,25 @@ def test_nested(fixture):
 
 
 def test_progress(fixture):
-    """The await raises the exception of its progress function."""
+    """The await raises the exception of its progress function. asyncio refuses StopIteration."""
     buffer = fixture.buffer(1000)
 
     def fail(current, total):
         raise error
 
-    async def work():
+    async def work(raised):
         for call in (lambda: buffer.read_async(progress=fail),
-                     lambda: buffer.write_async(bytes(1000), progress=fail)):
-            with raises(ZeroDivisionError, "fail"):
+                     lambda: buffer.write_async(bytes(1000), progress=fail),
+                     lambda: buffer.write_file_async(file, progress=fail)):
+            with raises(raised, "fail"):
                 await call()
         equal(await buffer.read_async(), buffer.read())
 
-    error = ZeroDivisionError("fail")
-    asyncio.run(work())
+    with tempfile.TemporaryFile() as file:
+        for error, raised in ((ZeroDivisionError("fail"), ZeroDivisionError),
+                              (asyncio.CancelledError("fail"), asyncio.CancelledError),
+                              (StopIteration("fail"), RuntimeError)):
+            asyncio.run(asyncio.wait_for(work(raised), DEADLINE))
 
 
 def test_threads(fixture):

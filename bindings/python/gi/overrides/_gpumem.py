@@ -606,12 +606,15 @@ class _Operation:
             self.future.set_result(value)
 
     def _show(self, current, total):
+        import asyncio
         try:
             if self._failure is None and not self.future.done():
                 self._progress(current, total)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             self.cancellable.cancel()
             self._failure = error
+            if isinstance(error, StopIteration):        # which a future refuses
+                self._failure = RuntimeError(f"progress() raised {error!r}")
             if not self._awaits_end:
                 self._settle(None, None)
         finally:
