@@ -432,6 +432,25 @@ def check_interrupts(fixture, make_waits):
     fixture.context.synchronize()
 
 
+def test_handler_fails(fixture):
+    """Any exception of a signal handler ends a read of a stream of Gio, before the call returns."""
+    def fail(*args):
+        raise TimeoutError("alarm")
+
+    stream, buffer = fixture.new_stream(), fixture.buffer(b"0123456789")
+    gate = fixture.gate(stream)
+    source = Gpu.InputStream(buffer, stream=stream)
+    previous = signal.signal(signal.SIGINT, fail)
+    try:
+        with raises(TimeoutError, "alarm"):
+            interrupt(lambda: source.read_bytes(4))
+        assert not source.has_pending()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        gate.complete()
+    equal(source.read_bytes(4).get_data(), b"0123")
+
+
 def test_interrupt_keeps_nothing(fixture):
     """A call that Ctrl-C has interrupted, and that then fails, does not keep its memory."""
     need(fixture, Gpu.Capabilities.USER_EVENTS)

@@ -384,7 +384,8 @@ def _start_thread():
 
 def run_interruptible(function, cancel=None):
     """Runs a function in another thread and waits for its end, because Ctrl-C can only interrupt
-    the wait, not the function. If there is a function cancel, Ctrl-C calls it and waits again."""
+    the wait, not the function. If there is a function cancel, Ctrl-C calls it and waits again. All
+    exceptions of signal handlers have this effect."""
     if not takes_signals() or sys.is_finalizing():      # which has ended the threads
         return function()
     outcome = []
@@ -411,7 +412,7 @@ def run_interruptible(function, cancel=None):
     try:
         tasks.put(run)
         done.acquire()
-    except KeyboardInterrupt:
+    except BaseException:
         if cancel is not None:
             cancel()
             done.acquire()
