@@ -591,6 +591,10 @@ def test_references_of_held(fixture):
         del kept
     wait_until_released(image_data)
     equal(sys.getrefcount(image_data), before)
+    with held(image_data) as kept:
+        freed_later = kept.bytes
+    image_data.append(1)
+    del freed_later
 
 
 def test_fill(fixture):

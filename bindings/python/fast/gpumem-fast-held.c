@@ -17,7 +17,8 @@ struct _GpuFastMemory
 {
   gint          state;              /* atomic */
   Py_buffer     buffer;
-  GMainContext *context;            /* of the helper thread, set before ABANDONED */
+  GMainContext *context;            /* of the helper thread, set before ABANDONED, or NULL if the
+                                     * buffer is released */
 };
 
 typedef struct
@@ -60,6 +61,12 @@ bytes_freed (gpointer data)
   if (g_atomic_int_compare_and_exchange (&memory->state, HELD, FREED))
     return;
 
+  if (memory->context == NULL)
+    {
+      g_free (memory);
+      return;
+    }
+
   source = g_idle_source_new ();
   g_source_set_priority (source, G_PRIORITY_DEFAULT);
   g_source_set_callback (source, free_on_helper, memory, NULL);
@@ -67,23 +74,24 @@ bytes_freed (gpointer data)
   g_source_unref (source);
 }
 
-/* Leaves the memory to the helper thread, unless the library has freed the bytes. */
-static void
-abandon (GpuFastMemory *memory)
+/* Returns FALSE if there is no helper thread. Keeps the current exception. */
+static gboolean
+set_context (GpuFastMemory *memory)
 {
-  PyObject *context = PyObject_CallNoArgs (gpu_fast_types.get_await_context);
+  PyObject *type, *value, *traceback, *context;
+
+  PyErr_Fetch (&type, &value, &traceback);
+  context = PyObject_CallNoArgs (gpu_fast_types.get_await_context);
 
   if (context == NULL)
-    {
-      PyErr_WriteUnraisable (NULL);
-      return;
-    }
+    PyErr_WriteUnraisable (NULL);
+  else
+    memory->context = g_main_context_ref (pyg_boxed_get (context, GMainContext));
 
-  memory->context = g_main_context_ref (pyg_boxed_get (context, GMainContext));
-  Py_DECREF (context);
+  Py_XDECREF (context);
+  PyErr_Restore (type, value, traceback);
 
-  if (!g_atomic_int_compare_and_exchange (&memory->state, HELD, ABANDONED))
-    free_memory (memory);
+  return memory->context != NULL;
 }
 
 GpuFastMemory *
@@ -105,20 +113,13 @@ void
 gpu_fast_release_memory (GpuFastMemory *memory,
                          gboolean       has_completed)
 {
-  PyObject *type, *value, *traceback;
-
   if (has_completed)
     PyBuffer_Release (&memory->buffer);     /* a second call has no effect */
+  else if (g_atomic_int_get (&memory->state) == HELD && !set_context (memory))
+    return;
 
-  if (g_atomic_int_get (&memory->state) == FREED)
-    {
-      free_memory (memory);
-      return;
-    }
-
-  PyErr_Fetch (&type, &value, &traceback);
-  abandon (memory);
-  PyErr_Restore (type, value, traceback);
+  if (!g_atomic_int_compare_and_exchange (&memory->state, HELD, ABANDONED))
+    free_memory (memory);
 }
 
 static void
