@@ -251,6 +251,46 @@ bins_full (TestFixture *fixture)
   check_full (fixture, GPU_MEMORY_POOL_BINS);
 }
 
+/* The host back end allocates segments of less than 256 KiB with posix_memalign(). */
+static void
+segments_small (TestFixture *fixture)
+{
+  for (guint64 limit = MIB / 16; limit < MIB; limit += limit / 2)
+    {
+      g_autoptr (GpuMemoryPool) pool = test_pool (fixture, GPU_MEMORY_POOL_SEGMENTS);
+      g_autoptr (GPtrArray) buffers = g_ptr_array_new_with_free_func (g_object_unref);
+      g_autoptr (GError) error = NULL;
+      GpuBuffer *buffer;
+
+      gpu_memory_pool_set_limit (pool, limit);
+      while ((buffer = gpu_memory_pool_alloc_buffer (pool, 1000, NULL, &error)) != NULL)
+        g_ptr_array_add (buffers, buffer);
+      test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "limit");
+      g_assert_cmpuint (test_pool_get_figure (pool, "active-bytes"), >=, limit / 10 * 9);
+    }
+}
+
+/* An allocator whose alignment is less than that of segments */
+static void
+segments_less_aligned (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuSvmAllocator) allocator = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+  allocator = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE,
+                                     256, NULL, &error);
+  g_assert_no_error (error);
+  pool = gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (allocator), GPU_MEMORY_POOL_AUTOMATIC, 4,
+                                            &error);
+  g_assert_no_error (error);
+  svm = gpu_memory_pool_alloc_svm (pool, 1000, NULL, &error);
+  g_assert_no_error (error);
+}
+
 /* --- a limit of little more than the live memory ---------------------------------------- */
 
 #define N_STEPS   4000
@@ -404,6 +444,8 @@ main (int argc, char **argv)
   test_add ("full/expandable", expandable_full);
   test_add ("full/segments", segments_full);
   test_add ("full/bins", bins_full);
+  test_add ("small-segments", segments_small);
+  test_add ("less-aligned-segments", segments_less_aligned);
   test_add ("limit-near-peak/expandable", expandable_near_peak);
   test_add ("limit-near-peak/segments", segments_near_peak);
   test_add ("limit-near-peak/bins", bins_near_peak);

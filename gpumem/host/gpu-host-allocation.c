@@ -11,6 +11,9 @@
 #include "gpumem/base/gpu-pages-private.h"
 #include "gpumem/host/gpu-host.h"
 
+/* Buffers of at least this size begin at a multiple of it, as on CUDA. Segments of pools must. */
+#define LARGE_ALIGNMENT 512
+
 gboolean
 _gpu_host_get_memory (guint64  *free_size,
                       guint64  *total_size,
@@ -95,6 +98,9 @@ _gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
 
   if (!_gpu_host_check_room (context, size, error))
     return NULL;
+
+  if (size >= LARGE_ALIGNMENT)
+    alignment = MAX (alignment, LARGE_ALIGNMENT);
 
   code = posix_memalign (&data, alignment, size);
 
