@@ -167,6 +167,10 @@ def test_messages_of_host_arrays(fixture):
             (lambda: Gpu.Array.zeros(fixture.context, "f4", (4,)), TypeError,
              ("the shape must be", "'f4'", "type is the argument after the shape")),
             (lambda: Gpu.Array.for_memory(buffer, "f4", (4,)), TypeError, ("the shape must be",)),
+            (lambda: Gpu.Array(fixture.context, host), TypeError,
+             ("the shape must be", "shape (4,): Gpu.Array.from_numpy()")),
+            (lambda: Gpu.Array(fixture.context, host[:1].reshape(())), TypeError,
+             ("the shape must be", "not array(0.): Gpu.Array.from_numpy()")),
             (lambda: array.reshape(-1, -1), ValueError, ("more than one -1",)),
             (lambda: array[host > 0], TypeError, ("an array of type bool and shape (4,)",))):
         check_message(call, kind, *words)
