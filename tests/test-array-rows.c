@@ -871,6 +871,41 @@ rows_no_memory (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
+/* Rows of managed memory, which the kernel of the CUDA back end does not copy. On devices without
+ * concurrent access, streams attach this memory before the copy. */
+static void
+rows_managed (TestFixture *fixture)
+{
+  static const gint64 numbers[] = { 5, 2, 7, 0, 6 };
+  const gssize shape[] = { 8, WIDTH };
+  const gssize taken_shape[] = { G_N_ELEMENTS (numbers), WIDTH };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDType) dtype = gpu_dtype_new (GPU_DTYPE_KIND_UINT, 1, &error);
+  g_autoptr (GBytes) bytes = test_random_bytes (8 * WIDTH);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, G_N_ELEMENTS (numbers) * WIDTH);
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GpuArray) source = NULL;
+  g_autoptr (GpuArray) taken = NULL;
+  g_autoptr (GBytes) got = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+  svm = gpu_svm_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 8 * WIDTH, 0,
+                     &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (svm), 0, bytes, &error), error);
+  source = gpu_array_new_for_memory (GPU_MEMORY (svm), 0, dtype, shape, 2, NULL, 0, &error);
+  g_assert_no_error (error);
+  taken = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, dtype, taken_shape, 2, NULL, 0, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_take_rows (fixture->stream, taken, source, numbers,
+                                        G_N_ELEMENTS (numbers), &error), error);
+  got = test_content (buffer);
+  for (gsize i = 0; i < G_N_ELEMENTS (numbers); i++)
+    test_assert_mem ((const guint8 *) g_bytes_get_data (got, NULL) + i * WIDTH,
+                     (const guint8 *) g_bytes_get_data (bytes, NULL) + numbers[i] * WIDTH, WIDTH);
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -892,6 +927,7 @@ main (int   argc,
   test_add ("behind-failure", rows_behind_failure);
   test_add ("refused", rows_refused);
   test_add ("refused-in-long-list", rows_refused_in_long_list);
+  test_add ("managed", rows_managed);
   test_add ("many", rows_many);
   test_add ("no-memory", rows_no_memory);
 
