@@ -649,11 +649,32 @@ check_emissions (TestFixture *fixture, GpuMemoryPool *pool, gsize size)
   check_thread_emissions (fixture, pool, size);
 }
 
+/* A pool whose memory comes from @upstream emits nothing if @upstream grows, and once if @upstream
+ * refuses a request. */
+static void
+check_nested_emissions (TestFixture *fixture, GpuMemoryPool *upstream, GpuMemoryPoolKind kind)
+{
+  Emissions emissions = { 0 };
+  gulong handler = g_signal_connect (fixture->context, "memory-pressure",
+                                     G_CALLBACK (count_of_context), &emissions);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (upstream),
+                                                                      kind, 4, &error);
+
+  g_assert_no_error (error);
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
+  g_assert_cmpuint (emissions.n_of_context, ==, 0);
+  g_signal_handler_disconnect (fixture->context, handler);
+  check_emissions (fixture, pool, 40 << 20);
+}
+
 static void
 check_limited_emissions (TestFixture *fixture, GpuMemoryPool *pool)
 {
   gpu_memory_pool_set_limit (pool, 36 << 20);
   check_emissions (fixture, pool, 40 << 20);
+  check_nested_emissions (fixture, pool, GPU_MEMORY_POOL_SEGMENTS);
+  check_nested_emissions (fixture, pool, GPU_MEMORY_POOL_BINS);
 }
 
 static void
@@ -677,6 +698,33 @@ check_device_emissions (TestFixture *fixture, GpuMemoryPool *pool)
   buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, 10 * size, &error);
   g_assert_no_error (error);
   check_emissions (fixture, pool, 12 * size);
+}
+
+/* The device only has memory for a smaller segment than the pool requests first. */
+static void
+check_smaller_segment (TestFixture *fixture)
+{
+  Emissions emissions = { 0 };
+  gulong handler = g_signal_connect (fixture->context, "memory-pressure",
+                                     G_CALLBACK (count_of_context), &emissions);
+  g_autoptr (GpuMemoryPool) upstream = test_pool (fixture, GPU_MEMORY_POOL_SEGMENTS);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (upstream),
+                                                                      GPU_MEMORY_POOL_BINS, 4,
+                                                                      &error);
+  g_autoptr (GpuBuffer) full = NULL;
+  GpuMemoryInfoSource source;
+  guint64 free_size, total_size;
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_context_get_memory_info (fixture->context, &free_size, &total_size, &source,
+                                               &error), error);
+  full = gpu_buffer_new (fixture->context, GPU_MEMORY_FLAGS_NONE, free_size - (10 << 20), &error);
+  g_assert_no_error (error);
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
+  g_assert_cmpuint (test_pool_get_figure (upstream, "managed-bytes"), <, 10 << 20);
+  g_assert_cmpuint (emissions.n_of_context, ==, 0);
+  g_signal_handler_disconnect (fixture->context, handler);
 }
 
 static gboolean
@@ -725,6 +773,7 @@ pool_device_emissions (TestFixture *fixture)
   if (is_stand_in (fixture))
     {
       test_pool_each_kind (fixture, check_device_emissions);
+      check_smaller_segment (fixture);
       check_served_emission (fixture);
     }
   else

@@ -57,8 +57,9 @@ oom_alloc (GpuAllocatorAdaptor  *adaptor,
       if (memory != NULL)
         return memory;
 
-      if (_gpu_error_is_out_of_memory (failure) && _gpu_emission_begin (&emission, adaptor))
+      if (_gpu_error_is_out_of_memory (failure) && _gpu_emission_find (adaptor) == NULL)
         {
+          _gpu_emission_begin (&emission, adaptor);
           g_signal_emit (adaptor, out_of_memory, 0, (guint64) size, &again);
           _gpu_emission_end (&emission);
         }

@@ -16,15 +16,17 @@ struct _GpuEmission
 {
   gconstpointer  object;
   GpuEmission   *outer;             /* nullable; the emission that the thread began before */
-  gboolean       has_refused;       /* _gpu_emission_begin() has returned FALSE meanwhile */
+  gboolean       is_requested;      /* a function did not emit the signal, because of this one */
 };
 
-/* Begins an emission for which handlers may call functions that emit the signal again. Returns
- * FALSE if the thread has already begun one for @object: the handler would be called for a request
- * of its own, without a limit. A caller that emits later, or not at all, prevents the emissions of
- * functions that it calls before _gpu_emission_end(). */
-gboolean _gpu_emission_begin (GpuEmission   *emission,
-                              gconstpointer  object);
-void     _gpu_emission_end   (GpuEmission   *emission);
+/* Returns the innermost emission for @object that the calling thread has begun, or NULL. A function
+ * that finds one must not emit the signal: the handler would be called for a request of its own,
+ * without a limit. */
+GpuEmission *_gpu_emission_find  (gconstpointer  object);
+/* Begins an emission for @object. A caller that emits later, or not at all, prevents the emissions
+ * of functions that it calls before _gpu_emission_end(). */
+void         _gpu_emission_begin (GpuEmission   *emission,
+                                  gconstpointer  object);
+void         _gpu_emission_end   (GpuEmission   *emission);
 
 G_END_DECLS

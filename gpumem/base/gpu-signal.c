@@ -62,21 +62,23 @@ _gpu_signal_handlers_destroy (GObject *object)
 /* The innermost emission of the thread */
 static __thread GpuEmission *emissions;
 
-gboolean
+GpuEmission *
+_gpu_emission_find (gconstpointer object)
+{
+  GpuEmission *emission = emissions;
+
+  while (emission != NULL && emission->object != object)
+    emission = emission->outer;
+
+  return emission;
+}
+
+void
 _gpu_emission_begin (GpuEmission   *emission,
                      gconstpointer  object)
 {
-  for (GpuEmission *outer = emissions; outer != NULL; outer = outer->outer)
-    if (outer->object == object)
-      {
-        outer->has_refused = TRUE;
-        return FALSE;
-      }
-
   *emission = (GpuEmission) { object, emissions, FALSE };
   emissions = emission;
-
-  return TRUE;
 }
 
 void

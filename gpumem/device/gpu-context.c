@@ -634,21 +634,29 @@ gboolean
 _gpu_context_signal_pressure (GpuContext *context,
                               guint64     requested)
 {
-  gboolean is_now = context->thread == g_thread_self ();
+  GpuEmission *outer = _gpu_emission_find (context);
   GpuEmission emission;
 
-  if (!g_signal_has_handler_pending (context, signals[MEMORY_PRESSURE], 0, FALSE)
-      || !_gpu_emission_begin (&emission, context))
+  if (!g_signal_has_handler_pending (context, signals[MEMORY_PRESSURE], 0, FALSE))
     return FALSE;
 
-  if (is_now)
-    g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
-  else
-    post_emission (context, NULL, requested);
+  if (outer != NULL)
+    {
+      outer->is_requested = TRUE;
+      return FALSE;
+    }
 
+  if (context->thread != g_thread_self ())
+    {
+      post_emission (context, NULL, requested);
+      return FALSE;
+    }
+
+  _gpu_emission_begin (&emission, context);
+  g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
   _gpu_emission_end (&emission);
 
-  return is_now;
+  return TRUE;
 }
 
 static GpuTimeline *

@@ -189,14 +189,14 @@ alloc_memory (GpuPoolCore  *core,
   g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (core->owner);
   guint rule = _gpu_pool_relax_captures (core->context);
   GpuEmission emission;
-  gboolean is_begun = pool != NULL && _gpu_emission_begin (&emission, pool->context);
-  GpuMemory *memory = alloc_relaxed (core, size, error);
+  GpuMemory *memory;
 
+  _gpu_emission_begin (&emission, pool != NULL ? pool->context : NULL);
+  memory = alloc_relaxed (core, size, error);
+  _gpu_emission_end (&emission);
   _gpu_pool_restore_captures (core->context, rule);
 
-  if (is_begun)
-    _gpu_emission_end (&emission);
-  if (is_begun && emission.has_refused && memory != NULL)
+  if (emission.is_requested && memory != NULL)
     _gpu_context_signal_pressure (pool->context, size);
 
   return memory;
@@ -401,9 +401,10 @@ make_room (gpointer  owner,
       if (_gpu_memory_pool_collect_captures (pool))
         return TRUE;
 
-      if (!_gpu_emission_begin (&emission, pool))
+      if (_gpu_emission_find (pool) != NULL)
         return FALSE;
 
+      _gpu_emission_begin (&emission, pool);
       g_signal_emit_by_name (pool, "out-of-memory", (guint64) size, &retry);
       _gpu_emission_end (&emission);
     }
