@@ -683,6 +683,34 @@ pool_emissions (TestFixture *fixture)
   test_pool_each_kind (fixture, check_limited_emissions);
 }
 
+static void
+count_toggles (gpointer n_toggles, GObject *pool G_GNUC_UNUSED, gboolean is_last G_GNUC_UNUSED)
+{
+  ++*(guint *) n_toggles;
+}
+
+/* A pool takes no reference to itself while it grows: the toggle reference of a language binding
+ * may need a lock, such as that of the interpreter, whose holder waits for the growth. */
+static void
+check_toggles (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  guint n_toggles = 0;
+
+  g_object_add_toggle_ref (G_OBJECT (pool), count_toggles, &n_toggles);
+  g_object_unref (pool);
+  g_assert_cmpuint (n_toggles, ==, 1);
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
+  g_assert_cmpuint (n_toggles, ==, 1);
+  g_object_ref (pool);
+  g_object_remove_toggle_ref (G_OBJECT (pool), count_toggles, &n_toggles);
+}
+
+static void
+pool_toggles (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_toggles);
+}
+
 #ifdef HAVE_CUDA
 /* Half of the memory of the device is in use. */
 static void
@@ -2023,6 +2051,7 @@ main (int argc, char **argv)
   test_add ("memory-info", pool_memory_info);
   test_add ("emissions", pool_emissions);
   test_add ("device-emissions", pool_device_emissions);
+  test_add ("toggles", pool_toggles);
   test_add ("greedy-handler", pool_greedy_handler);
   test_add ("out-of-memory", pool_out_of_memory);
   test_add ("release-threshold", pool_release_threshold);

@@ -9,7 +9,7 @@ G_BEGIN_DECLS
  * process share only if a handler may be connected. */
 void _gpu_signal_handlers_destroy (GObject *object);
 
-/* An emission of a signal of @object on one thread */
+/* An emission of a signal of @object, or of the owner of @object, on one thread */
 typedef struct _GpuEmission GpuEmission;
 
 struct _GpuEmission

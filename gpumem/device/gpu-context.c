@@ -634,7 +634,7 @@ gboolean
 _gpu_context_signal_pressure (GpuContext *context,
                               guint64     requested)
 {
-  GpuEmission *outer = _gpu_emission_find (context);
+  GpuEmission *outer = _gpu_emission_find (context->native);
   GpuEmission emission;
 
   if (!g_signal_has_handler_pending (context, signals[MEMORY_PRESSURE], 0, FALSE))
@@ -652,7 +652,7 @@ _gpu_context_signal_pressure (GpuContext *context,
       return FALSE;
     }
 
-  _gpu_emission_begin (&emission, context);
+  _gpu_emission_begin (&emission, context->native);
   g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
   _gpu_emission_end (&emission);
 

@@ -180,23 +180,26 @@ alloc_relaxed (GpuPoolCore  *core,
 /* Prevents the emission of GpuContext::memory-pressure for each size that the allocator refuses:
  * the pool may have unused memory, or need less. If the request fails, make_room() emits the
  * signal. If the device has refused memory, but the allocator has found some, emits it
- * afterwards. */
+ * afterwards. Otherwise takes no reference to the pool: the toggle reference of a language binding
+ * may need a lock whose holder waits for the growth. */
 static GpuMemory *
 alloc_memory (GpuPoolCore  *core,
               gsize         size,
               GError      **error)
 {
-  g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (core->owner);
+  g_autoptr (GpuMemoryPool) pool = NULL;
   guint rule = _gpu_pool_relax_captures (core->context);
   GpuEmission emission;
   GpuMemory *memory;
 
-  _gpu_emission_begin (&emission, pool != NULL ? pool->context : NULL);
+  _gpu_emission_begin (&emission, core->context);
   memory = alloc_relaxed (core, size, error);
   _gpu_emission_end (&emission);
   _gpu_pool_restore_captures (core->context, rule);
 
   if (emission.is_requested && memory != NULL)
+    pool = g_weak_ref_get (core->owner);
+  if (pool != NULL)
     _gpu_context_signal_pressure (pool->context, size);
 
   return memory;
