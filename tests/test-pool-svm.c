@@ -151,6 +151,45 @@ svm_content (TestFixture *fixture)
     }
 }
 
+/* A pool over a pool of shared memory allocates shared memory, too, with the alignment of the
+ * allocator. */
+static void
+svm_over_pool (TestFixture *fixture)
+{
+  const guint64 alignment = 8192;
+  g_autoptr (GpuSvmAllocator) allocator = NULL;
+  g_autoptr (GpuMemoryPool) inner = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+
+  allocator = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE,
+                                     alignment, NULL, &error);
+  g_assert_no_error (error);
+  inner = gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (allocator), GPU_MEMORY_POOL_AUTOMATIC,
+                                             4, &error);
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      GpuMemoryPoolKind kind = i == 0 ? GPU_MEMORY_POOL_AUTOMATIC : GPU_MEMORY_POOL_BINS;
+      g_autoptr (GpuLimitAllocator) limit = gpu_limit_allocator_new (GPU_ALLOCATOR (inner),
+                                                                     1 << 30);
+      g_autoptr (GpuMemoryPool) outer =
+        gpu_memory_pool_new_for_allocator (GPU_ALLOCATOR (limit), kind, 4, &error);
+      g_autoptr (GpuSvm) first = NULL;
+      g_autoptr (GpuSvm) second = NULL;
+
+      g_assert_no_error (error);
+      check_content (fixture, outer);
+      first = take (outer, NULL);
+      second = take (outer, NULL);
+      g_assert_cmpuint (address_of (first) % alignment, ==, 0);
+      g_assert_cmpuint (address_of (second) % alignment, ==, 0);
+    }
+}
+
 /* If memory is released while work on it is pending, the next stream waits for that work. */
 static void
 check_reuse_order (TestFixture *fixture, GpuMemoryPool *pool)
@@ -334,6 +373,7 @@ main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("content", svm_content);
+  test_add ("over-pool", svm_over_pool);
   test_add ("reuse-order", svm_reuse_order);
   test_add ("outlives-pool", svm_outlives_pool);
   test_add ("errors", svm_errors);

@@ -796,7 +796,8 @@ gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
     }
 }
 
-/* With @is_svm, allocates a GpuSvm, with the alignment of the pool's GpuSvmAllocator. */
+/* With @is_svm, allocates a GpuSvm. Buffers, too, have the alignment of the pool's GpuSvmAllocator,
+ * because another pool may allocate a GpuSvm from a buffer. */
 static GpuMemory *
 alloc_memory (GpuMemoryPool  *pool,
               gsize           size,
@@ -807,7 +808,7 @@ alloc_memory (GpuMemoryPool  *pool,
 {
   GpuPoolCore *core = pool->core;
   GpuTimeline *timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
-  gsize alignment = is_svm ? _gpu_svm_allocator_get_alignment (core->svm) : 0;
+  gsize alignment = core->svm != NULL ? _gpu_svm_allocator_get_alignment (core->svm) : 0;
   GpuPoolSuballocation suballocation;
   GpuMemory *memory;
 

@@ -572,11 +572,15 @@ core_free (GpuPoolCore *core)
 GpuSvmAllocator *
 _gpu_pool_find_svm (GpuAllocator *allocator)
 {
-  while (allocator != NULL && GPU_IS_ALLOCATOR_ADAPTOR (allocator))
-    allocator = _gpu_allocator_adaptor_get_upstream (GPU_ALLOCATOR_ADAPTOR (allocator));
+  while (allocator != NULL && !GPU_IS_SVM_ALLOCATOR (allocator))
+    {
+      if (GPU_IS_ALLOCATOR_ADAPTOR (allocator))
+        allocator = _gpu_allocator_adaptor_get_upstream (GPU_ALLOCATOR_ADAPTOR (allocator));
+      else
+        allocator = GPU_IS_MEMORY_POOL (allocator) ? GPU_MEMORY_POOL (allocator)->allocator : NULL;
+    }
 
-  return allocator != NULL && GPU_IS_SVM_ALLOCATOR (allocator) ? GPU_SVM_ALLOCATOR (allocator)
-                                                               : NULL;
+  return (GpuSvmAllocator *) allocator;
 }
 
 gboolean

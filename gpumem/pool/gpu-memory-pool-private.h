@@ -129,8 +129,8 @@ void          _gpu_memory_pool_set_notify_interval (GpuMemoryPool *pool,
 /* Must be called in finalize, when no other thread uses @pool. */
 void          _gpu_memory_pool_stop_notifying      (GpuMemoryPool *pool);
 
-/* Follows a chain of adaptors. Returns the innermost allocator if it is a GpuSvmAllocator, or
- * NULL. */
+/* Follows a chain of adaptors and pools. Returns the innermost allocator if it is a
+ * GpuSvmAllocator, or NULL. */
 GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
 /* Returns TRUE if host and device must take turns: the host cannot access an allocation of shared
  * virtual memory while the device uses any part of that allocation. Such an allocation cannot be

@@ -49,7 +49,7 @@
  *
  * A pool allocates #GpuBuffer objects, which every function of the library accepts, and
  * #GpuMemoryBlock structures, which consist of an address and a size. A pool over a
- * #GpuSvmAllocator also allocates #GpuSvm objects.
+ * #GpuSvmAllocator, or over an adaptor or a pool that is over one, also allocates #GpuSvm objects.
  *
  * Memory is allocated on a stream; %NULL is the default stream of the context. Work submitted to
  * that stream later may use the memory at once. Memory freed on a stream is reused on the same
