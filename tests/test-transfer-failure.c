@@ -136,6 +136,39 @@ failure_of_driver_calls (TestFixture *fixture)
         }
 }
 
+/* If the driver refuses the first command of a staged copy, the library copies without staging,
+ * also from managed memory without concurrent access, which the stream attaches before. In a new
+ * context, a read is not preceded by a wait: the staging memory has no pending uses. */
+static void
+failure_of_first_command (TestFixture *fixture)
+{
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GBytes) read = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+
+  context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  svm = gpu_svm_new (context, GPU_MEMORY_FLAGS_NONE, GPU_SVM_FLAGS_NONE, 2 * MIB, 0, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (svm), 0, 2 * MIB, "f", 1, &error), error);
+
+  if (!set_fail (fixture, "cuMemcpyDtoHAsync:1:2"))
+    return;
+
+  read = gpu_stream_read_bytes (stream, GPU_MEMORY (svm), 0, 2 * MIB, &error);
+  set_fail (fixture, "");
+  g_assert_no_error (error);
+  test_synchronize (stream);
+  test_assert_value (g_bytes_get_data (read, NULL), 'f', 2 * MIB);
+}
+
 /* If streams cannot wait for values, the library detects this at the first such wait, and stages no
  * further copies. */
 static void
@@ -406,6 +439,7 @@ main (int    argc,
 
   test_add ("no-page-locked", failure_no_page_locked);
   test_add ("driver-calls", failure_of_driver_calls);
+  test_add ("first-command", failure_of_first_command);
   test_add ("host-waits", failure_of_host_waits);
   test_add ("chunks", failure_of_chunks);
   test_add ("subprocess/chunks", failure_of_chunks_opencl);

@@ -552,23 +552,17 @@ run_rows (gconstpointer     operation,
   const Rows *operands = operation;
   GpuBufferRowCopy rows = *operands->copy;
   GpuBufferCopyRowsOp *copy_rows = stream->backend->buffer->copy_rows;
-  const gboolean was_partial = stream->partial;   /* by attaching managed memory */
   GError *failure = NULL;
-  gboolean success, is_final;
 
   /* Only here do the locks keep other threads from moving the memory to the host and back. */
   rows.destination = operands->destination->storage->buffer;
   rows.source = operands->source->storage->buffer;
 
-  stream->partial = FALSE;
-  success = copy_rows != NULL && copy_rows (stream, &rows, event, &failure);
-  is_final = stream->partial || !g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
-  stream->partial |= was_partial;
-
-  if (success)
+  if (copy_rows != NULL && copy_rows (stream, &rows, event, &failure))
     return TRUE;
 
-  if (failure != NULL && is_final)
+  if (failure != NULL
+      && (stream->partial || !g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED)))
     {
       g_propagate_error (error, failure);
       return FALSE;

@@ -234,7 +234,7 @@ enter_locked (Dual           *dual,
       if ((sides & 1u << side) == 0)
         continue;
 
-      if (!success && !timeline->stream->partial)
+      if (!_gpu_submission_take_partial_locked (timeline) && !success)
         ;
       else if (is_user && last != NULL)
         _gpu_submission_enter_locked (submission, timeline, last, g_steal_pointer (&dual->event),
@@ -244,7 +244,6 @@ enter_locked (Dual           *dual,
                                       is_user ? g_steal_pointer (&dual->event) : NULL, NULL,
                                       pending);
 
-      timeline->stream->partial = FALSE;
       _gpu_submitter_retain_handover_locked (&dual->submitters[side]);
     }
 }

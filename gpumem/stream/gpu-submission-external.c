@@ -104,7 +104,7 @@ _gpu_submitter_acquire_locked (GpuSubmitter  *s,
 
   note_event (s, event);
   set_acquired (s, TRUE);
-  stream->partial = TRUE;
+  s->timeline->is_prepared = TRUE;
 
   return separate (s, error);
 }
@@ -184,10 +184,9 @@ fail_locked (GpuSubmitter *s,
 {
   GpuTimeline *timeline = s->timeline;
 
-  if (!timeline->stream->partial)
+  if (!_gpu_submission_take_partial_locked (timeline))
     return FALSE;
 
-  timeline->stream->partial = FALSE;
   _gpu_submission_enter_locked (s->submission, timeline, NULL, NULL, NULL);
   _gpu_submitter_retain_handover_locked (s);
 
@@ -241,7 +240,7 @@ _gpu_submitter_run_external_locked (GpuSubmitter  *s,
       return fail_locked (s, pending);
     }
 
-  timeline->stream->partial = FALSE;
+  timeline->is_prepared = FALSE;
 
   if (last != NULL)
     _gpu_submission_enter_locked (s->submission, timeline, last, event, pending);

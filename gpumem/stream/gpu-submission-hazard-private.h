@@ -97,6 +97,18 @@ gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
  * Caller holds the locks of the roots. */
 gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
                                         GError              **error);
+/* Returns whether the stream has received some commands of an operation, also those that attach or
+ * acquire its memory, and resets this for the next operation. */
+static inline gboolean
+_gpu_submission_take_partial_locked (GpuTimeline *timeline)
+{
+  gboolean partial = timeline->stream->partial || timeline->is_prepared;
+
+  timeline->stream->partial = timeline->is_prepared = FALSE;
+
+  return partial;
+}
+
 /* Counts an operation that the driver accepted. Takes ownership of @event and @timed, which may be
  * NULL. @event is the event of the last command. If another command is the one to be timed, @timed
  * is the event of that command. */

@@ -346,10 +346,9 @@ fail_locked (GpuTimeline         *timeline,
 {
   guint64 seq;
 
-  if (!timeline->stream->partial)
+  if (!_gpu_submission_take_partial_locked (timeline))
     return FALSE;
 
-  timeline->stream->partial = FALSE;
   seq = enter_locked (timeline, submission, pending);
 
   if (pending != NULL)
@@ -571,7 +570,7 @@ _gpu_submitter_attach_locked (GpuSubmitter  *s,
                                                           : root->attachment, NULL, error))
         return FALSE;
 
-      stream->partial = TRUE;
+      s->timeline->is_prepared = TRUE;
     }
 
   return TRUE;
@@ -596,7 +595,7 @@ run_attached_locked (GpuSubmitter  *s,
     return fail_locked (timeline, s->submission, NULL, pending);
 
   success = run_locked (timeline, s->submission, may_fail, s->captured != 0, pending, error);
-  timeline->stream->partial = FALSE;
+  timeline->is_prepared = FALSE;
 
   return success;
 }

@@ -138,6 +138,8 @@ struct _GpuTimeline
   gboolean          is_unordered;   /* a user event has failed, so the driver may run later work
                                      * before pending earlier work; TRUE until a submission waits
                                      * for this earlier work */
+  gboolean          is_prepared;    /* the stream has attached or acquired memory for the operation
+                                     * that is being submitted */
   gpointer          file_queue;     /* nullable; a GpuTransferQueue: the pending copies of files */
   GPtrArray        *partners;       /* nullable; of GpuTimeline, each with a use and a reference:
                                      * streams of other contexts, for cross-driver copies, and one
