@@ -132,11 +132,11 @@ svm_busy (TestFixture *fixture)
   reads = gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 50, &error);
   g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)
-    test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped");
+    test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped", "cannot use any part of this memory");
   reads = gpu_stream_fill (fixture->stream, memory, 100, 1, "x", 1, &error);
   g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)
-    test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped");
+    test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped", "cannot use any part of this memory");
   g_clear_object (&mapping);
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 50, &error),
                   error);

@@ -183,11 +183,13 @@ check_access_locked (const GpuSubmission  *submission,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be %s while bytes %"
-               G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " are mapped for %s; unmap them first",
+               G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " are mapped for %s%s; unmap them first",
                function, storage->offset + access->offset,
                storage->offset + access->offset + access->size,
                access->write ? "written" : "read", clash->offset, clash->offset + clash->size,
-               clash->write ? "writing" : "reading");
+               clash->write ? "writing" : "reading",
+               storage->root->is_exclusive ? ", and the device cannot use any part of this memory "
+                                             "while the host may" : "");
 
   return FALSE;
 }
