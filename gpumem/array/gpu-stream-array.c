@@ -564,8 +564,9 @@ _gpu_array_copy_to (GpuArray     *array,
  * is a transposed matrix, the function copies one region for each row. For more than a few regions,
  * and for many short rows, the library launches a kernel instead, if the device has a compiler and
  * kernels can access the memory. The first such copy in a context blocks while the kernel is built,
- * or loaded from the program cache. Other copies do not block. The library holds references to the
- * memory of both arrays until the copy completes.
+ * or loaded from the program cache. Other copies only block under the same conditions as
+ * gpu_stream_copy_region(). The library holds references to the memory of both arrays until the
+ * copy completes.
  *
  * Between two back ends, or two OpenCL contexts, the function calls gpu_stream_copy() if the
  * elements are contiguous in the same order in both arrays. Otherwise the function packs the

@@ -659,7 +659,8 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  * The two regions must not overlap, also if two memory objects use the same host memory in place.
  * They may be the same bytes: the operation then changes no byte. Two images must have texels of
  * the same size. An empty region does nothing. The operation holds references to both memory
- * objects until it completes. Does not block.
+ * objects until it completes. Does not block, except that on CUDA, a copy from or to #GpuHostMemory
+ * that is not page-locked may block until earlier work of @stream and the copy are complete.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region exceeds its memory, the
  *   pitches are too small, the regions overlap but are not the same bytes, or neither memory is of
