@@ -490,6 +490,20 @@ def test_messages_of_new_buffers(fixture):
         check_message(lambda: fixture.buffer(value), TypeError, repr(value), "a size in bytes")
 
 
+def test_messages_of_objects_of_methods(fixture):
+    """Classes without a constructor for positional arguments name the call that creates objects."""
+    class Adaptor(Gpu.AllocatorAdaptor):
+        pass
+
+    allocator = Gpu.DeferredAllocator(fixture.context)
+    check_message(lambda: Gpu.Kernel(None, "scale"), TypeError, "Kernel()", "get_kernel(name)")
+    check_message(lambda: Gpu.Event(fixture.context), TypeError, "Event()", "stream.record()")
+    check_message(lambda: Gpu.Mapping(fixture.buffer(16)), TypeError, "Mapping()", "map()")
+    check_message(lambda: Gpu.AllocatorAdaptor(allocator), TypeError, "upstream=allocator")
+    check_message(lambda: Adaptor(allocator), TypeError, "Adaptor()", "upstream=allocator")
+    equal(Adaptor(upstream=allocator).props.upstream, allocator)
+
+
 def test_messages_name_arguments(fixture):
     """Integers out of range, and values that are not text, raise an error with the name of the
     argument."""

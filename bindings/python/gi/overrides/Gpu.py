@@ -109,6 +109,18 @@ class _Attributes:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
+class _WithoutConstructor:
+    """A class that takes no positional arguments, such as one whose objects other calls create. The
+    message of PyGObject names neither the class nor these calls."""
+    _advice: "str"
+
+    def __init__(self, *args, **properties):
+        if args:
+            raise TypeError(f"{type(self).__name__}() takes no positional arguments: "
+                            f"{self._advice}")
+        super().__init__(**properties)
+
+
 def _set_attribute(self, name, value):
     """The method __setattr__() of classes with driver attributes. Each class needs its own, because
     that of GObject precedes those of mixins."""
@@ -1009,8 +1021,9 @@ ExternalAllocator = override(ExternalAllocator)
 
 
 # Must precede the overrides of its subclasses, which inherit from this override
-class AllocatorAdaptor(AllocatorAdaptorMethods, Gpu.AllocatorAdaptor):
+class AllocatorAdaptor(_WithoutConstructor, AllocatorAdaptorMethods, Gpu.AllocatorAdaptor):
     __doc__ = AllocatorAdaptorMethods.__doc__
+    _advice = "derive a class, and create an object of it with upstream=allocator"
 
 
 AllocatorAdaptor = override(AllocatorAdaptor)
@@ -1105,13 +1118,14 @@ def _export_mapping(mapping):
     return exported
 
 
-class Mapping(Gpu.Mapping):
+class Mapping(_WithoutConstructor, Gpu.Mapping):
     """A range of memory that is mapped for the host until the end of a with statement or the
     release of the last reference.
 
     numpy.asarray (mapping) and view() access that memory without a copy. Their results are views,
     which keep the mapping alive. While a view exists, unmap() raises BufferError, as
     mmap.mmap.close() does. Views of read-only mappings are read-only."""
+    _advice = "memory.map() creates a mapping"
     memory = _property("memory")
     flags = _property("flags")
     mapped = _property("mapped")
@@ -1213,9 +1227,10 @@ class Mapping(Gpu.Mapping):
 Mapping = override(Mapping)
 
 
-class Event(Gpu.Event):
+class Event(_WithoutConstructor, Gpu.Event):
     """An event in a stream, which asyncio can await. Connecting to 'completed' makes the event
     watch for its completion. Events of new_wrapped() over the same handle are equal."""
+    _advice = "stream.record() and Gpu.Event.new_user(context) create events"
     context = _property("context")
     native_handle = _property("native_handle",
                               """The driver's handle of the event, an int, for waits and queries of
@@ -1373,9 +1388,10 @@ class Program(ProgramMethods, Gpu.Program):
 Program = override(Program)
 
 
-class Kernel(Gpu.Kernel, _Attributes):
+class Kernel(_WithoutConstructor, Gpu.Kernel, _Attributes):
     """A kernel of a program. A call launches the kernel: kernel (stream, grid, block,
     *arguments)."""
+    _advice = "program.get_kernel(name) returns a kernel"
     __setattr__ = _set_attribute
     name = _get("name")
     n_arguments = _get("n_arguments")
