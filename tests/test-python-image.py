@@ -314,6 +314,11 @@ def test_read_into(fixture):
             one.read_into(bytearray(size), (5, 2), (1, 2))
     with raises(BufferError):
         one.read_into(bytes(8), (5, 2), (1, 2))
+    constant = GLib.Bytes.new(bytes(8))
+    for call in one.read_into, lambda *args: asyncio.run(one.read_into_async(*args)):
+        with raises(TypeError, "target must be a bytes-like object, not 'Bytes'"):
+            call(constant, (5, 2), (1, 2))
+    equal(constant.get_data(), bytes(8))
     need_numpy()
     rows = np.zeros((HEIGHT, WIDTH, 4), np.uint8)
     equal(one.read_into(rows), len(whole))

@@ -217,10 +217,11 @@ def hold(exported):
 
 
 class _Held:
-    """The with statement of held(), without the C module or for a GLib.Bytes."""
+    """The with statement of held(), without the C module or for a GLib.Bytes, which is constant."""
 
     def __init__(self, data, writable):
-        self._exported = None if isinstance(data, Bytes) else Exported(data, writable)
+        constant = isinstance(data, Bytes) and not writable
+        self._exported = None if constant else Exported(data, writable)
         self.bytes = data if self._exported is None else hold(self._exported)
         self.size = self.bytes.get_size()
 
