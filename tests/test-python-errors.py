@@ -171,6 +171,8 @@ def test_messages_of_host_arrays(fixture):
              ("the shape must be", "shape (4,): Gpu.Array.from_numpy()")),
             (lambda: Gpu.Array(fixture.context, host[:1].reshape(())), TypeError,
              ("the shape must be", "not array(0.): Gpu.Array.from_numpy()")),
+            (lambda: Gpu.Array(fixture.context, memoryview(host)), TypeError,
+             ("a length of the shape must be a whole number, not 0.0",)),
             (lambda: array.reshape(-1, -1), ValueError, ("more than one -1",)),
             (lambda: array[host > 0], TypeError, ("an array of type bool and shape (4,)",))):
         check_message(call, kind, *words)

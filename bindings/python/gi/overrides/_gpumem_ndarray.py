@@ -258,8 +258,9 @@ def _to_shape(shape):
     if isinstance(shape, (str, bytes)):
         raise TypeError(f"the shape must be a number or a tuple of numbers, not {shape!r}: the "
                         "type is the argument after the shape")
+    kind = getattr(getattr(shape, "dtype", None), "kind", "i")
     if (hasattr(shape, "ndim") and hasattr(shape, "__iter__")
-            and (shape.ndim != 1 or getattr(shape.dtype, "kind", "i") not in "iu")):
+            and (shape.ndim != 1 or kind not in "iu")):
         raise TypeError(f"the shape must be a number or a tuple of numbers, not {describe(shape)}: "
                         "Gpu.Array.from_numpy() copies an array")
     return [to_index(length, "a length of the shape")
