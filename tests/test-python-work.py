@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Kernels, streams, events and lifetimes from Python, on every device that GPUMEM_TEST selects."""
 
+import _thread
 import array
 import asyncio
 import ctypes
@@ -449,6 +450,16 @@ def test_handler_fails(fixture):
         signal.signal(signal.SIGINT, previous)
         gate.complete()
     equal(source.read_bytes(4).get_data(), b"0123")
+
+
+def plain_interrupt_at_end():
+    """Ctrl-C as a function ends, which has no effect before that, ends the call."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with raises(KeyboardInterrupt):
+            _gpumem.run_interruptible(_thread.interrupt_main, Gio.Cancellable().cancel)
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def test_interrupt_keeps_nothing(fixture):

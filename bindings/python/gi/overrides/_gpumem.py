@@ -416,7 +416,8 @@ def run_interruptible(function, cancel=None):
     except BaseException:
         if cancel is not None:
             cancel()
-            done.acquire()
+            if not outcome:                     # otherwise this thread may have acquired the lock
+                done.acquire()
         raise
     result, error = outcome.pop()
     if error is None:
