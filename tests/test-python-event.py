@@ -14,7 +14,7 @@ from unittest import mock
 
 from gi.module import get_introspection_module
 from python_util import DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, raises
-from gi.overrides._gpumem import submit_later, wait_for
+from gi.overrides._gpumem import LoopThread, submit_later, wait_for
 from gi.overrides._gpumem_native import fast
 
 CAPABILITIES = Gpu.Capabilities
@@ -220,6 +220,16 @@ def test_submission_blocks(fixture):
         asyncio.run(asyncio.wait_for(use(), DEADLINE))
     finally:
         go.set()
+
+
+def plain_thread_fails():
+    """After a failed start, the next use starts the helper thread."""
+    thread, called = LoopThread("test"), threading.Event()
+    with mock.patch("threading.Thread.start", side_effect=RuntimeError("no thread")):
+        with raises(RuntimeError, "no thread"):
+            thread.get_context()
+    thread.run_later(lambda *data: called.set())
+    assert called.wait(DEADLINE)
 
 
 def test_stream_behind_submission(fixture):

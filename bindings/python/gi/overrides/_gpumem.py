@@ -507,17 +507,20 @@ class LoopThread:
         self._lock = threading.Lock()
         self._context = None
 
-    def _run(self):
-        self._context.push_thread_default()
+    @staticmethod
+    def _run(context):
+        context.push_thread_default()
         while True:
-            self._context.iteration(True)
+            context.iteration(True)
 
     def get_context(self):
         """Returns the main context."""
         with self._lock:
             if self._context is None:
-                self._context = GLib.MainContext.new()
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                context = GLib.MainContext.new()
+                threading.Thread(target=self._run, args=(context,), name=self._name,
+                                 daemon=True).start()
+                self._context = context         # not after a failed start
             return self._context
 
     def run_later(self, function):
