@@ -168,7 +168,7 @@ class raises:
             assert issubclass(kind, GLib.Error), f"{kind}: {error} instead of {self.what}"
             assert error.matches(Gpu.error_quark(), self.what), \
                 f"{error.domain} {error.code}: {error.message} instead of {self.what}"
-        self.text = str(error)
+        self.text, self.cause = str(error), error.__cause__
         for word in self.words:
             assert word in str(error), f"'{word}' is not in '{error}'"
         c_name = C_NAME.search(str(error))

@@ -433,8 +433,9 @@ def test_progress(fixture):
         for call in (lambda: buffer.read_async(progress=fail),
                      lambda: buffer.write_async(bytes(1000), progress=fail),
                      lambda: buffer.write_file_async(file, progress=fail)):
-            with raises(raised, "fail"):
+            with raises(raised, "fail") as failure:
                 await call()
+            equal(failure.cause, error if raised is RuntimeError else None)
         equal(await buffer.read_async(), buffer.read())
 
     with tempfile.TemporaryFile() as file:

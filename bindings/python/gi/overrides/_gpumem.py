@@ -621,6 +621,7 @@ class _Operation:
             self._failure = error
             if isinstance(error, StopIteration):        # which a future refuses
                 self._failure = RuntimeError(f"progress() raised {error!r}")
+                self._failure.__cause__ = error
             if not self._awaits_end:
                 self._settle(None, None)
         finally:
