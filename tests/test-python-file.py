@@ -13,6 +13,7 @@ import lzma
 import os
 import pathlib
 import socket
+import ssl
 import sys
 import tarfile
 import tempfile
@@ -661,10 +662,15 @@ def test_wrong_connections(fixture):
     """The error names the value. The sockets do not change, and no descriptor is closed twice."""
     buffer = fixture.buffer(10)
     here, there = socket.socketpair()
-    with here, there, open("/dev/null", "rb") as file:
-        for connection, value in ((5, "5"), (file, "_io.Buffered"), (None, "None")):
+    other, peer = socket.socketpair()
+    tls = ssl.create_default_context().wrap_socket(other, server_hostname="peer",
+                                                   do_handshake_on_connect=False)
+    with here, there, peer, tls, open("/dev/null", "rb") as file:
+        for connection, value in ((5, "5"), (file, "_io.Buffered"), (None, "None"),
+                                  (tls, "ssl.SSLSock")):
             before = os.listdir("/proc/self/fd")
-            with raises(TypeError, "connection must be a Gio.IOStream or a socket, not", value):
+            with raises(TypeError, "connection must be a Gio.IOStream or a socket without TLS, not",
+                        value):
                 asyncio.run(buffer.splice_async([here, connection], True))
             assert here.getblocking() and os.get_blocking(here.fileno())
             equal(os.listdir("/proc/self/fd"), before)

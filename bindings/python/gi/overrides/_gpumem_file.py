@@ -286,13 +286,13 @@ class MemoryFileMethods:
     @_or_callback("Memory", "splice_async")
     async def splice_async(self, connections, send, offset=0, size=None, stream=None) -> int:
         """Sends size bytes of the memory, from offset on, through several connections, or receives
-        them, and returns their number. A connection is a Gio.IOStream or a connected socket of
-        Python. Each connection transfers one contiguous part of size / len(connections) bytes,
-        rounded up; the last parts may be shorter. Before the end, do not use the memory, and use a
-        connection only for a transfer in the other direction. After an error, close the
-        connections. A cancelled await ends the transfer, and raises CancelledError once nothing
-        uses the memory and the connections. A blocking socket is non-blocking during its transfers
-        only."""
+        them, and returns their number. A connection is a Gio.IOStream, such as a
+        Gio.TlsConnection, or a connected socket of Python without TLS. Each connection transfers
+        one contiguous part of size / len(connections) bytes, rounded up; the last parts may be
+        shorter. Before the end, do not use the memory, and use a connection only for a transfer in
+        the other direction. After an error, close the connections. A cancelled await ends the
+        transfer, and raises CancelledError once nothing uses the memory and the connections. A
+        blocking socket is non-blocking during its transfers only."""
         connections = list(connections)
         for connection in connections:
             _check_connection(connection)
@@ -314,9 +314,10 @@ class MemoryFileMethods:
 def _check_connection(connection):
     if isinstance(connection, Gio.IOStream):
         return
-    if not hasattr(connection, "fileno") \
+    # The descriptor of a TLS socket would send the bytes without encryption.
+    if not hasattr(connection, "fileno") or hasattr(connection, "do_handshake") \
             or not stat.S_ISSOCK(os.fstat(connection.fileno()).st_mode):
-        raise TypeError("a connection must be a Gio.IOStream or a socket, not "
+        raise TypeError("a connection must be a Gio.IOStream or a socket without TLS, not "
                         f"{describe(connection)}")
 
 
