@@ -24,8 +24,8 @@ _MODES = {"r": os.O_RDONLY, "r+": os.O_RDWR, "w": os.O_WRONLY | os.O_CREAT | os.
 
 
 def _refuse(file):
-    return TypeError("file must be a path, a Gpu.File, a Gio.File, an open file or a descriptor, "
-                     f"not {describe(file)}")
+    return TypeError("file must be a path, a Gpu.File, a Gio.File, a descriptor, or an open file "
+                     f"that does not convert its bytes, not {describe(file)}")
 
 
 def _get_path(file):
