@@ -422,6 +422,13 @@ def test_nested(fixture):
     equal(caught, [True])
 
 
+class Empty(Exception):
+    """An exception that counts as false."""
+
+    def __len__(self):
+        return 0
+
+
 def test_progress(fixture):
     """The await raises the exception of its progress function. asyncio refuses StopIteration."""
     buffer = fixture.buffer(1000)
@@ -440,6 +447,7 @@ def test_progress(fixture):
 
     with tempfile.TemporaryFile() as file:
         for error, raised in ((ZeroDivisionError("fail"), ZeroDivisionError),
+                              (Empty("fail"), Empty),
                               (asyncio.CancelledError("fail"), asyncio.CancelledError),
                               (StopIteration("fail"), RuntimeError)):
             asyncio.run(asyncio.wait_for(work(raised), DEADLINE))

@@ -603,7 +603,8 @@ class _Operation:
             pass                                # the loop is closed and has no waiters
 
     def _settle(self, value, error):
-        failure, self._failure = self._failure or error, None
+        failure = error if self._failure is None else self._failure
+        self._failure = None
         if self.future.done():
             return
         if failure is not None:
