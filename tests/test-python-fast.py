@@ -4,6 +4,7 @@ streams, buffers and kernels behave the same with and without the module, on eve
 GPUMEM_TEST selects."""
 
 import asyncio
+import functools
 import gc
 import inspect
 import os
@@ -888,12 +889,21 @@ def test_data_after_wait(fixture):
     can resize them."""
     size = 1 << 17
     buffer, host = fixture.buffer(size), Gpu.HostMemory(fixture.context, size)
+
+    def transfer(call, order, data):
+        call(np.frombuffer(data, np.uint8).reshape(array.shape, order=order))
+
     calls = [host.write, lambda data: buffer.write_async(data, progress=lambda *args: None)]
     memories = [buffer]
     if fixture.device.capabilities & Gpu.Capabilities.IMAGES:
         memories.append(Gpu.Image(fixture.context, "rgba-unorm8", (256, 128)))
     for memory in memories:
         calls += [memory.write, memory.read_into, memory.write_async, memory.read_into_async]
+    if np is not None:
+        for order in "CF":
+            array = Gpu.Array.zeros(fixture.context, (2, size // 2), "u1", order=order)
+            calls += [functools.partial(transfer, call, order)
+                      for call in (array.write, array.read_into)]
 
     async def use():
         for call in calls:

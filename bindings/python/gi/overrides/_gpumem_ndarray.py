@@ -208,6 +208,7 @@ class _Held:
         # The callback must not refer to self. Otherwise self, self.bytes and the callback would be
         # a cycle, which the garbage collector cannot detect, because self.bytes is an object in C.
         kept = [array]
+        self.release = kept.clear
         self.bytes = Gpu.bytes_new_for_address(interface["data"][0] - self.offset, size,
                                                _get_await_context(), lambda *args: kept.clear())
 
@@ -219,6 +220,7 @@ def _transfer(stream, submit, array, target, writable):
         held = _Held(target)
         submit_and_wait(stream, lambda: submit(stream, array, held.bytes, held.offset,
                                                list(target.strides)))
+        held.release()
         return
     with kept:
         submit_and_wait(stream, lambda: submit(stream, array, kept.bytes, 0, None))     # in C order
@@ -749,6 +751,7 @@ def _read_here(array, target, stream):
             pass                                # read_strided() also reads spilled memory
     held = _Held(target)
     Gpu.Array.read_strided(array, stream, held.bytes, held.offset, list(target.strides), None)
+    held.release()
     return target
 
 
