@@ -176,7 +176,10 @@ stream_wait (gpointer key,
   guint64 completed = get (stream->completed);
 
   if (get (stream->refusing))
-    return FALSE;
+    {
+      g_atomic_int_inc (&stream->n_refused);
+      return FALSE;
+    }
   g_atomic_int_inc (&pool_n_blocked);
   while (completed < seq
          && !__atomic_compare_exchange_n (&stream->completed, &completed, seq, FALSE,

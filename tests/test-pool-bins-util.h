@@ -44,6 +44,7 @@ typedef struct
   guint64  submitted, completed;
   guint64  waits[POOL_N_STREAMS];   /* by other stream: the point that this stream waits for */
   guint    n_fences, n_waits;
+  guint    n_refused;               /* waits of the host while refusing */
   gboolean broken;                  /* recording a fence fails */
   gboolean refusing;                /* refuses all waits for its work, like a capturing stream */
   gboolean gone;                    /* closed, and all work completed */

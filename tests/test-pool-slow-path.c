@@ -281,6 +281,28 @@ check_refused_wait (void)
   pool_end (&owner);
 }
 
+/* A request that frees many items tries each wait that is refused only once. */
+static void
+check_refused_waits (void)
+{
+  const gsize large[] = { 4000, 4000, 4000, 4000, 4000, 4000, 4000, 4000, 4000, 4000, 0 };
+  const gsize small[] = { 1000, 1000, 1000, 1000, 1000, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 10 * CAPACITY (4000) + 5 * CAPACITY (1000));
+  g_autoptr (GError) error = NULL;
+
+  hold (bins, &pool_streams[0], large);
+  hold (bins, &pool_streams[1], small);
+  pool_assert_steps (&owner, "aaaaaaaaaaaaaaa");
+  pool_streams[0].refusing = TRUE;
+  g_assert_null (_gpu_pool_bins_alloc (bins, 8000, &pool_streams[2], &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "8000", "10 held");
+  pool_assert_steps (&owner, "afafafafafar0");
+  g_assert_cmpuint (pool_streams[0].n_refused, ==, 10);
+  pool_streams[0].refusing = FALSE;
+  pool_end (&owner);
+}
+
 /* --- limits --------------------------------------------------------------------------- */
 
 static GpuPoolItem *
@@ -728,6 +750,7 @@ main (int    argc,
   test_add_plain ("completed-first", check_completed_first);
   test_add_plain ("broken-stream", check_broken_stream);
   test_add_plain ("refused-wait", check_refused_wait);
+  test_add_plain ("refused-waits", check_refused_waits);
   test_add_plain ("limit", check_limit);
   test_add_plain ("soft-limit", check_soft_limit);
   test_add_plain ("release-threshold", check_release_threshold);

@@ -121,35 +121,59 @@ put_back (GpuPoolBins *bins,
   bins_unlock (bins);
 }
 
+/* Items for which a wait was refused. They are marked as moving, so that a search does not find
+ * them again. */
+typedef struct
+{
+  GpuPoolItem *items;
+  guint        n;
+} Refused;
+
+static void
+put_back_refused (GpuPoolBins *bins,
+                  Refused     *refused)
+{
+  while (refused->items != NULL)
+    {
+      GpuPoolItem *item = refused->items;
+
+      refused->items = item->below;
+      put_back (bins, item);
+    }
+
+  refused->n = 0;
+}
+
 /* Takes an item of the bin of @request, and orders the stream of @request after its uses. With
  * @is_largest, takes one of the largest items instead, and blocks until its uses have completed. If
- * the wait for an item is refused, tries another one, without @is_largest at most MAX_EXAMINED.
- * Returns an item that is marked as moving; NULL without an error if there is none; or NULL with an
- * error if a wait fails. Sets @others_move to whether other threads were moving items when there
- * was none. */
+ * the wait for an item is refused, adds it to @refused and tries another one, without @is_largest
+ * at most MAX_EXAMINED. Returns an item that is marked as moving; NULL without an error if there is
+ * none; or NULL with an error if a wait fails. Sets @others_move to whether other threads were
+ * moving items when there was none. */
 static GpuPoolItem *
 take_moving (const GpuPoolRequest  *request,
              gboolean               is_largest,
+             Refused               *refused,
              guint                 *n_waits,
              gboolean              *others_move,
              GError               **error)
 {
   GpuPoolBins *bins = request->bins;
   GpuPoolStream *stream = is_largest ? NULL : request->stream;
-  GpuPoolItem *item = NULL, *refused = NULL;
+  GpuPoolItem *item = NULL;
   gboolean completed = FALSE, success = FALSE;
   GError *failure = NULL;
 
   *others_move = FALSE;
 
-  for (guint n = 0; !success && failure == NULL && (is_largest || n < MAX_EXAMINED); n++)
+  while (!success && failure == NULL && (is_largest || refused->n < MAX_EXAMINED))
     {
       guint above;
 
       bins_lock (bins);
       above = is_largest ? bins_find_largest (bins) : request->bin + 1;
       item = above > 0 ? take_best (bins, above - 1, &completed) : NULL;
-      *others_move = item == NULL && bins->n_moving > n;
+      *others_move = item == NULL && bins->n_moving > refused->n;
       bins_unlock (bins);
 
       if (item == NULL)
@@ -158,17 +182,10 @@ take_moving (const GpuPoolRequest  *request,
       success = completed || _gpu_pool_item_follow (item, stream, n_waits, &failure);
       if (!success)
         {
-          item->below = refused;
-          refused = item;
+          item->below = refused->items;
+          refused->items = item;
+          refused->n++;
         }
-    }
-
-  while (refused != NULL)
-    {
-      GpuPoolItem *below = refused->below;
-
-      put_back (bins, refused);
-      refused = below;
     }
 
   if (failure != NULL)
@@ -193,6 +210,7 @@ take (GpuPoolRequest  *request,
 {
   GpuPoolBins *bins = request->bins;
   GpuPoolItem *item;
+  Refused refused = { NULL, 0 };
   gboolean others_move;
   guint n_waits = 0;
 
@@ -208,7 +226,8 @@ take (GpuPoolRequest  *request,
 
   if (item == NULL)
     {
-      item = take_moving (request, FALSE, &n_waits, &others_move, error);
+      item = take_moving (request, FALSE, &refused, &n_waits, &others_move, error);
+      put_back_refused (bins, &refused);
       if (item == NULL)
         return NULL;
 
@@ -389,19 +408,20 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* Frees the largest held item for which no wait is refused, and returns TRUE. If there is none,
- * returns TRUE if other threads freed items since @request was refused, or if this thread waited
- * for items that other threads were moving. Returns FALSE with an error if a wait failed, and FALSE
- * without an error in all other cases. */
+/* Frees the largest held item for which no wait is refused, and returns TRUE. If there is none, puts
+ * the items of @refused back, and returns TRUE if other threads freed items since @request was
+ * refused, or if this thread waited for items that other threads were moving. Returns FALSE with an
+ * error if a wait failed, and FALSE without an error in all other cases. */
 static gboolean
 free_largest (const GpuPoolRequest  *request,
+              Refused               *refused,
               GError               **error)
 {
   GpuPoolBins *bins = request->bins;
   GError *failure = NULL;
   guint n_waits = 0;
   gboolean others_move, changed;
-  GpuPoolItem *item = take_moving (request, TRUE, &n_waits, &others_move, &failure);
+  GpuPoolItem *item = take_moving (request, TRUE, refused, &n_waits, &others_move, &failure);
 
   if (item != NULL)
     {
@@ -415,6 +435,7 @@ free_largest (const GpuPoolRequest  *request,
       return FALSE;
     }
 
+  put_back_refused (bins, refused);
   bins_lock (bins);
   if (others_move)
     wait_for_moving (bins);
@@ -608,6 +629,7 @@ free_held (GpuPoolRequest  *request,
   GpuPoolBins *bins = request->bins;
   g_autoptr (GError) stuck = NULL;
   GpuPoolItem *item = NULL;
+  Refused unusable = { NULL, 0 };
   guint64 n_rounds;
 
   bins_lock (bins);
@@ -615,8 +637,10 @@ free_held (GpuPoolRequest  *request,
   bins_unlock (bins);
 
   while (item == NULL && n_rounds-- > 0 && _gpu_error_is_out_of_memory (*refused)
-         && free_largest (request, &stuck))
+         && free_largest (request, &unusable, &stuck))
     item = try_again (request, refused);
+
+  put_back_refused (bins, &unusable);
 
   if (stuck != NULL)
     {
