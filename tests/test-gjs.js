@@ -566,6 +566,8 @@ const tests = {
         equal(mapping.get_address(), svm.get_device_address() + 10);
         equalData(mapping.read(), Uint8Array.of(7, 7, 7, 7));
         mapping.write(Uint8Array.of(1, 2), 1);
+        await raises(TypeError, () => mapping.write(ramp(1), 0.5), 'Gpu.Mapping.write()', '0.5');
+        await raises(TypeError, () => svm.prefetch(0, 'x'), 'Gpu.Svm.prefetch()', "'x'");
         await raises(Gpu.Error.BUSY, () => fixture.stream.fill(svm, 0));
         mapping.unmap();
         svm.prefetch();
@@ -888,6 +890,98 @@ const tests = {
             await raises(RangeError, call, 'offset 9');
     },
 
+    // Errors name the function, the argument and the value.
+    async wrongNumbers(fixture) {
+        const {stream} = fixture;
+        const buffer = fixture.bufferFrom(ramp(16));
+        const memory = Gpu.HostMemory.new(fixture.context, Gpu.HostMemoryFlags.NONE, 16);
+        const data = Uint8Array.of(9);
+        for (const [call, ...words] of [
+            [() => buffer.read({type: Float32Array}), 'Gpu.Buffer.read()', 'offset', '{type}'],
+            [() => buffer.read(0, 5.9), 'Gpu.Buffer.read()', 'size', '5.9'],
+            [() => buffer.read(-1, 4), 'Gpu.Buffer.read()', 'offset', '-1'],
+            [() => buffer.write(data, 'x'), 'Gpu.Buffer.write()', 'offset', "'x'"],
+            [() => buffer.write(data, 2.7), 'Gpu.Buffer.write()', 'offset', '2.7'],
+            [() => buffer.fill(0, true), 'Gpu.Buffer.fill()', 'offset', 'true'],
+            [() => buffer.copy(buffer, {size: NaN}), 'Gpu.Buffer.copy()', 'size', 'NaN'],
+            [() => buffer.map(0, Infinity), 'Gpu.Buffer.map()', 'offset', 'Infinity'],
+            [() => buffer.pieces('4').next(), 'Gpu.Buffer.pieces()', 'size', "'4'"],
+            [() => memory.read([8]), 'Gpu.HostMemory.read()', 'offset', 'not Array'],
+            [() => memory.write(data, 0.5), 'Gpu.HostMemory.write()', 'offset', '0.5'],
+            [() => stream.write(buffer, data, '1'), 'Gpu.Stream.write()', 'offset', "'1'"],
+            [() => stream.read(buffer, 0, 1.5), 'Gpu.Stream.read()', 'size', '1.5'],
+            [() => stream.fill(buffer, 0, 1.5), 'Gpu.Stream.fill()', 'offset', '1.5'],
+            [() => stream.copy(buffer, buffer, 1, 2.5), 'Gpu.Stream.copy()',
+                'destinationOffset', '2.5'],
+        ])
+            await raises(TypeError, call, ...words);
+        equalData(await buffer.read(), ramp(16));
+        equalData(await buffer.read(null, 2), ramp(2));
+        equalData(await buffer.read(14n), ramp(16).subarray(14));
+        assert(buffer.read(-1).catch(() => null) instanceof Promise);
+        assert(buffer.map(0, -1).catch(() => null) instanceof Promise);
+    },
+
+    async wrongOptions(fixture) {
+        const buffer = fixture.bufferFrom(ramp(16));
+        const memory = Gpu.HostMemory.new(fixture.context, Gpu.HostMemoryFlags.NONE, 16);
+        const array = Gpu.Array.from(fixture.context, Int32Array.of(1, 2), null);
+        const data = Uint8Array.of(9);
+        const cancellable = new Gio.Cancellable();
+        cancellable.cancel();
+        for (const [call, ...words] of [
+            [() => buffer.read(0, 8, {typo: Float32Array}), 'Gpu.Buffer.read()', 'typo: Float32',
+                'type, stream, cancellable, progress'],
+            [() => buffer.read(0, null, 5), 'Gpu.Buffer.read()', 'options', 'not 5'],
+            [() => buffer.read(0, 8, {type: Array}), 'Gpu.Buffer.read()', 'type', 'not Array'],
+            [() => buffer.read(0, 8, {progress: 3}), 'Gpu.Buffer.read()', 'progress', '3'],
+            [() => buffer.write(data, 0, cancellable), 'Gpu.Buffer.write()', 'options',
+                'Gio.Cancellable'],
+            [() => buffer.write(data, 0, null, {cancellable}), 'Gpu.Buffer.write()',
+                'at most 3 arguments', '{cancellable}'],
+            [() => buffer.readInto(data, 0, [cancellable]), 'Gpu.Buffer.readInto()', 'options'],
+            [() => buffer.fill(0, 0, 8, fixture.stream), 'Gpu.Buffer.fill()', 'options'],
+            [() => buffer.copy(buffer, 3), 'Gpu.Buffer.copy()', 'options', 'not 3'],
+            [() => buffer.pieces(4, {of: 1}).next(), 'Gpu.Buffer.pieces()', 'of: 1'],
+            [() => memory.read(0, 8, {stream: null}), 'Gpu.HostMemory.read()', 'stream: null'],
+            [() => memory.write(data, 0, 'x'), 'Gpu.HostMemory.write()', 'options', "'x'"],
+            [() => array.read(cancellable), 'Gpu.Array.read()', 'options'],
+            [() => array.write(data, {offset: 1}), 'Gpu.Array.write()', 'offset: 1'],
+            [() => Gpu.Array.from(fixture.context, data, 1), 'Gpu.Array.from()', 'shape', 'not 1'],
+            [() => Gpu.Array.from(fixture.context, data, null, {device: 1}), 'Gpu.Array.from()',
+                'device: 1'],
+        ])
+            await raises(TypeError, call, ...words);
+        equalData(await buffer.read(), ramp(16));
+
+        await buffer.write(data, 1, null);
+        await fixture.buffer(16).copy(buffer, null);
+        equalData(await buffer.read(1, 1, null), data);
+        equalData(await buffer.read(1, 1, {type: null, progress: null}), data);
+        equalData(await array.read(null), Int32Array.of(1, 2));
+        for await (const piece of buffer.pieces(16, null))
+            equal(piece[1], 9);
+    },
+
+    async wrongLaunchArguments(fixture) {
+        const buffer = fixture.bufferFrom(Uint32Array.of(1));
+        const kernel = fixture.program().get_kernel('triple');
+        for (const [name, call] of [
+            ['Gpu.Stream.launch()', (...args) => fixture.stream.launch(kernel, 1, null, ...args)],
+            ['Gpu.Kernel.prepare()', (...args) => kernel.prepare(1, null, ...args)],
+        ]) {
+            for (const [args, ...words] of [
+                [[buffer], 'args', 'not Gpu.Buffer'],
+                [[[buffer], {sharedSize: 1.5}], 'sharedSize', '1.5'],
+                [[[buffer], {indirect: buffer}], 'indirect', 'not Gpu.Buffer'],
+                [[[buffer], {shared: 1}], 'shared: 1'],
+            ])
+                await raises(TypeError, () => call(...args), name, ...words);
+            call([buffer], null);
+        }
+        equalData(await buffer.read(), Uint32Array.of(3));
+    },
+
     async badSizes(fixture) {
         const {NONE} = Gpu.MemoryFlags;
         for (const size of [0, 2 ** 53 - 1])
@@ -1046,6 +1140,8 @@ const tests = {
         await raises(RangeError, () => image.fill([]));
         for (const origin of ['12', [1.5], [1, '2'], {}])
             await raises(RangeError, () => image.read({origin}));
+        await raises(TypeError, () => image.read({orgin: [1]}), 'Gpu.Image.read()', 'orgin');
+        await raises(TypeError, () => image.write(ramp(32), {rowPitch: 16.5}), '16.5');
         if (fixture.device.get_backend() !== 'cuda') {
             const bytes = new GLib.Bytes(ramp(64 * 64 * 4));
             const other = Gpu.Image.new_for_host_bytes(fixture.context, NONE, 'rgba-unorm8',

@@ -36,8 +36,6 @@ function _as(bytes, Type) {
     if (Type === Uint8Array)
         return bytes;
     const size = Type.BYTES_PER_ELEMENT;
-    if (!(Type.prototype instanceof TypedArray))
-        throw new TypeError('type must be the constructor of a typed array');
     if (bytes.byteLength % size !== 0)
         throw new RangeError(`${bytes.byteLength} bytes are not a multiple of the element size of ${
             Type.name}`);
@@ -159,7 +157,7 @@ function _toArguments(values, indirect = []) {
 }
 
 function _rest(memory, offset, size) {
-    return size === null ? Math.max(memory.get_size() - offset, 0) : size;
+    return size === null ? Math.max(memory.get_size() - Number(offset), 0) : size;
 }
 
 // --- classes -----------------------------------------------------------------------------
@@ -264,7 +262,7 @@ function _buffer(prototype) {
     };
 
     // Maps the buffer for the host; resolves to a Gpu.Mapping.
-    prototype.map = function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
+    prototype.map = async function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
         return this.map_async(stream, flags, offset, _rest(this, offset, size), cancellable);
     };
@@ -345,7 +343,7 @@ function _svm(prototype) {
         attach: prototype.attach};
 
     // Maps the memory for the host, at the same address. Returns a promise of a Gpu.Mapping.
-    prototype.map = function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
+    prototype.map = async function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
         return this.map_async(stream, flags, offset, _rest(this, offset, size), cancellable);
     };
@@ -412,7 +410,7 @@ function _image(prototype) {
     };
 
     // Maps a region for the host; resolves to a Gpu.Mapping.
-    prototype.map = function (flags = Gpu.MapFlags.NONE, {origin = null, extent = null,
+    prototype.map = async function (flags = Gpu.MapFlags.NONE, {origin = null, extent = null,
         stream = null, cancellable = null} = {}) {
         return this.map_async(stream, flags, _toLayout(origin), _toExtent(extent), cancellable);
     };
@@ -646,6 +644,163 @@ function _event(prototype) {
     }
 }
 
+// --- checks of arguments -----------------------------------------------------------------
+
+// Returns whether the value is an object literal, and not an instance of a class.
+function _isPlain(value) {
+    return typeof value === 'object' && value !== null && (value.constructor ?? Object) === Object;
+}
+
+// Describes a value in messages. Data may be large, so objects show only their class.
+function _show(value) {
+    if (typeof value === 'string')
+        return `'${value}'`;
+    if (typeof value === 'function')
+        return value.name;
+    if (typeof value !== 'object' || value === null)
+        return String(value);
+    return _isPlain(value)
+        ? `{${Object.keys(value).join(', ')}}` : value.constructor.name.replace('_', '.');
+}
+
+const _number = {
+    accepts: value => typeof value === 'number' && value >= 0 && value % 1 === 0 ||
+        typeof value === 'bigint',
+    expected: 'a whole number of at least 0',
+};
+
+// The tests of parameters and options, by name
+const _checks = {
+    offset: _number,
+    destinationOffset: _number,
+    sourceOffset: _number,
+    size: _number,
+    sharedSize: _number,
+    rowPitch: _number,
+    slicePitch: _number,
+    args: {
+        accepts: value => Array.isArray(value) || value instanceof Gpu.Arguments,
+        expected: 'an array or Gpu.Arguments',
+    },
+    indirect: {accepts: Array.isArray, expected: 'an array'},
+    progress: {accepts: value => typeof value === 'function', expected: 'a function'},
+    shape: {accepts: _isIterable, expected: 'an array'},
+    type: {
+        accepts: value => value.prototype instanceof TypedArray,
+        expected: 'the constructor of a typed array',
+    },
+};
+
+// Returns a function that checks a value, and returns undefined if null selects the default. The
+// function has its data in local variables, because gjs looks up those of the module slowly.
+function _checker(where, name) {
+    const check = _checks[name];
+    if (check === undefined)
+        return value => value;
+    const {accepts, expected} = check;
+    return value => {
+        if (value === null || value === undefined)
+            return undefined;
+        if (!accepts(value))
+            throw new TypeError(`${where}: ${name} must be ${expected}, not ${_show(value)}`);
+        return value;
+    };
+}
+
+// Returns such a function for an object of options.
+function _optionsChecker(where, names) {
+    const checkers = new Map(names.map(name => [name, _checker(where, name)]));
+    const list = names.join(', ');
+    return options => {
+        if (options === null || options === undefined)
+            return undefined;
+        if (!_isPlain(options)) {
+            throw new TypeError(`${where}: options must be an object with ${list}, not ${
+                _show(options)}`);
+        }
+        const checked = {};
+        for (const name in options) {
+            if (!checkers.has(name)) {
+                throw new TypeError(`${where}: unknown option ${name}: ${
+                    _show(options[name])}; the options are ${list}`);
+            }
+            checked[name] = checkers.get(name)(options[name]);
+        }
+        return checked;
+    };
+}
+
+// Returns a function that checks the arguments of a function with these parameters. A list stands
+// for an object of options.
+function _argumentsChecker(where, names) {
+    const checkers = names.map(name => Array.isArray(name)
+        ? _optionsChecker(where, name) : _checker(where, name));
+    return args => {
+        if (args.length > checkers.length) {
+            throw new TypeError(`${where} takes at most ${checkers.length} arguments, not ${
+                args.length}: the last is ${_show(args.at(-1))}`);
+        }
+        for (let i = 0; i < args.length; i++)
+            args[i] = checkers[i](args[i]);
+        return args;
+    };
+}
+
+// Makes the functions above fail with a TypeError for wrong numbers and options. Asynchronous
+// functions reject the promise.
+function _checkArguments() {
+    const on = ['stream', 'cancellable'];
+    const region = ['origin', 'extent', ...on];
+    const launch = ['grid', 'block', 'args', ['globalOffset', 'sharedSize', 'flags', 'indirect']];
+    const functions = {
+        'Array.from': ['context', 'data', 'shape', ['allocator', 'stream']],
+        'Array.read': [on],
+        'Array.write': ['data', on],
+        'Buffer.copy': ['source', ['offset', 'sourceOffset', 'size', ...on]],
+        'Buffer.fill': ['pattern', 'offset', 'size', on],
+        'Buffer.map': ['flags', 'offset', 'size', on],
+        'Buffer.pieces': ['size', ['offset', 'type', ...on, 'progress']],
+        'Buffer.read': ['offset', 'size', ['type', ...on, 'progress']],
+        'Buffer.readInto': ['target', 'offset', on],
+        'Buffer.write': ['data', 'offset', [...on, 'progress']],
+        'HostMemory.read': ['offset', 'size', ['type', 'cancellable']],
+        'HostMemory.write': ['data', 'offset', ['cancellable']],
+        'Image.copy': ['source', ['sourceOrigin', ...region]],
+        'Image.fill': ['color', region],
+        'Image.map': ['flags', region],
+        'Image.read': [['type', ...region]],
+        'Image.write': ['data', ['rowPitch', 'slicePitch', ...region]],
+        'Kernel.prepare': launch,
+        'Mapping.read': ['offset', 'size', ['type']],
+        'Mapping.write': ['data', 'offset'],
+        'Stream.copy': ['destination', 'source', 'size', 'destinationOffset', 'sourceOffset'],
+        'Stream.fill': ['destination', 'pattern', 'offset', 'size'],
+        'Stream.launch': ['kernel', ...launch],
+        'Stream.map': ['memory', 'flags', 'offset', 'size'],
+        'Stream.read': ['source', 'offset', 'size'],
+        'Stream.write': ['destination', 'data', 'offset'],
+        'Svm.advise': ['advice', 'device', 'offset', 'size'],
+        'Svm.attach': ['attachment', ['stream']],
+        'Svm.map': ['flags', 'offset', 'size', on],
+        'Svm.prefetch': ['flags', 'offset', 'size', ['stream']],
+    };
+    for (const [path, names] of Object.entries(functions)) {
+        const [type, name] = path.split('.');
+        const object = name === 'from' ? Gpu[type] : Gpu[type].prototype;
+        const unchecked = object[name];
+        const check = _argumentsChecker(`Gpu.${path}()`, names);
+        object[name] = unchecked[Symbol.toStringTag] === 'AsyncFunction'
+            ? async function (...args) {
+                return unchecked.apply(this, check(args));
+            }
+            : function (...args) {
+                return unchecked.apply(this, check(args));
+            };
+    }
+}
+
+// --- changes of the functions from C -------------------------------------------------------
+
 // Makes functions accept data for arguments that are a GBytes or an array of bytes in C. The
 // numbers are the positions of these arguments.
 function _acceptData() {
@@ -823,6 +978,7 @@ function _init() {
     _hostMemory(Gpu.HostMemory.prototype);
     _mapping(Gpu.Mapping.prototype);
     _event(Gpu.Event.prototype);
+    _checkArguments();
     _returnData();
     _iterators();
     _strings();
