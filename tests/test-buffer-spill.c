@@ -1034,6 +1034,47 @@ spill_out_of_memory (TestFixture *fixture)
   for_each_source (fixture, check_room, FALSE);
 }
 
+typedef struct
+{
+  GpuBuffer *buffer;
+  GError    *error;
+} Restored;
+
+static gboolean
+spill_restored (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED,
+                Restored *restored)
+{
+  g_assert_false (gpu_buffer_spill (restored->buffer, NULL, &restored->error));
+  return FALSE;
+}
+
+/* While a buffer is restored, a handler tries to spill it. */
+static void
+check_busy_in_handler (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+  g_autoptr (GpuBuffer) third = NULL;
+  Restored restored = { NULL, };
+
+  gpu_memory_pool_set_limit (pool, 2 * SIZE + SIZE / 4);
+  restored.buffer = buffer = take (fixture, pool, NULL);
+  spill (buffer, NULL);
+  second = take (fixture, pool, NULL);
+  third = take (fixture, pool, NULL);
+  g_signal_connect (pool, "out-of-memory", G_CALLBACK (spill_restored), &restored);
+  g_assert_false (gpu_buffer_unspill (buffer, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "gpu_buffer_unspill");
+  test_assert_gpu_error (restored.error, GPU_ERROR_BUSY, "gpu_buffer_spill", "outer call");
+}
+
+static void
+spill_busy_in_handler (TestFixture *fixture)
+{
+  for_each_source (fixture, check_busy_in_handler, FALSE);
+}
+
 /* --- threads ---------------------------------------------------------------------------------- */
 
 static gpointer
@@ -1285,6 +1326,7 @@ main (int argc, char **argv)
   test_add ("restored-in-order", spill_restored_in_order);
   test_add ("untracked", spill_untracked);
   test_add ("out-of-memory", spill_out_of_memory);
+  test_add ("busy-in-handler", spill_busy_in_handler);
   test_add ("retry-after-failure", spill_retry_after_failure);
   test_add ("subprocess/retry-after-failure", spill_retry_after_failure_opencl);
   test_add ("busy-while-moving", spill_busy_while_moving);

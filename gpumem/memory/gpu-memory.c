@@ -419,8 +419,8 @@ _gpu_memory_fail_in_state (GpuMemory       *memory,
                  what);
   else /* being moved, or usable again since the caller checked the state */
     g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                 "%s: another thread spills or restores the %s; wait for that call", function,
-                 what);
+                 "%s: another thread or an outer call spills or restores the %s; retry after that "
+                 "call", function, what);
 
   return FALSE;
 }
