@@ -539,7 +539,7 @@ gpu_event_complete (GpuEvent  *event,
  * Fails @event (OpenCL: clSetUserEventStatus if a stream waits). Work that waits for @event does
  * not run, except on Intel's OpenCL runtime for CPUs. Every wait for @event or for such work fails
  * with %GPU_ERROR_FAILED and @message. Reads of memory that such work would have written fail with
- * the same error, until the memory is written again.
+ * the same error, until the memory or a part of it is written again.
  *
  * Later submissions to a stream that contains such work also count as failed, until a wait has
  * reported the failure.
