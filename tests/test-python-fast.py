@@ -19,7 +19,7 @@ import gi
 from python_util import (DEADLINE, Skip, equal, main, need, np, raises, run_threads,
                          run_without_fast)
 from gi.module import get_introspection_module
-from gi.overrides._gpumem import held
+from gi.overrides._gpumem import held, submit_later
 from gi.repository import Gio, GLib, GObject, Gpu
 
 try:
@@ -916,6 +916,85 @@ def test_data_after_wait(fixture):
                 data.append(number)             # raises BufferError while the data are in use
 
     asyncio.run(use())
+
+
+def is_free(data):
+    """Returns whether nothing uses the data. Without the C module, another thread releases them
+    after a failure."""
+    end = time.monotonic() + (0 if IS_FAST else DEADLINE)
+    while True:
+        try:
+            data.append(0)
+            return True
+        except BufferError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.001)
+
+
+def test_data_after_failure(fixture):
+    """A call that fails before it submits work releases its data before it returns. With the C
+    module, this holds even while the program keeps the exception."""
+    stream, buffer = fixture.stream, fixture.buffer(1 << 16)
+    calls = [lambda data: stream.read_into(buffer, data),
+             lambda data: stream.read_into(buffer, data, offset=1 << 40),
+             lambda data: stream.read_region_into(buffer, data, (1 << 30, 1)),
+             buffer.read_into, buffer.write, buffer.read_into_async, buffer.write_async,
+             lambda data: buffer.read_into_async(data, progress=lambda *args: None),
+             lambda data: buffer.write_async(data, offset="0")]
+
+    async def use(call):
+        data = bytearray(1 << 17)
+        try:
+            result = call(data)
+            if inspect.isawaitable(result):
+                await result
+        except (TypeError, ValueError):
+            assert not IS_FAST or is_free(data), call
+        else:
+            raise AssertionError(f"{call} succeeded")
+        assert is_free(data), call
+
+    gc.disable()                                # which would hide a cycle
+    try:
+        for call in calls:
+            asyncio.run(use(call))
+    finally:
+        gc.enable()
+
+
+def test_data_after_cancel(fixture):
+    """A write that is cancelled before another thread begins it releases its data at once, and
+    never begins."""
+    buffer = fixture.buffer(1 << 17)
+    buffer.fill(7)
+    is_blocked, may_end = threading.Event(), threading.Event()
+
+    def block(*args):
+        is_blocked.set()
+        may_end.wait(DEADLINE)
+
+    async def use():
+        data = bytearray(1 << 17)
+        submit_later(block)
+        assert await asyncio.to_thread(is_blocked.wait, DEADLINE)
+        task = asyncio.ensure_future(buffer.write_async(data))
+        await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            assert is_free(data)
+        else:
+            raise AssertionError("the write was not cancelled")
+        may_end.set()
+        await buffer.write_async(b"9", 5)       # behind the cancelled write
+
+    try:
+        asyncio.run(use())
+    finally:
+        may_end.set()
+    equal(buffer.read(0, 7), b"\7" * 5 + b"9" + b"\7")
 
 
 CHILD = """

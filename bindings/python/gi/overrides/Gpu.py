@@ -590,6 +590,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
             Gpu.Stream.read_into(stream, self, offset, target)
         except BusyError:
             raise _Spilled from None
+        finally:
+            del target                          # an exception keeps this frame
 
     @staticmethod
     def _try(exported, move, *args):
@@ -706,8 +708,9 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         size = _rest(self, offset, size)
         if progress is None and HELD_SIZE <= size <= self.get_size() and not self.spilled:
             data = new_bytes(None, size)
-            if await self._read_exported_async(Exported(data), offset, stream):
-                return data
+            with held(data) as kept:
+                if await self._read_held_async(kept, offset, stream):
+                    return data
         data = await self._read_with_progress(offset, size, stream, progress)
         result = new_bytes(None, size)
         await _copy_bytes(data, bytes_address(result), size)
@@ -725,37 +728,34 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         the read has completed, even if the await is cancelled. progress(current, total) is called
         as by read_async(); with it, and from a spilled buffer, the data are read into other memory
         first, and then copied to the target."""
-        exported = Exported(target, writable=True)
-        size = exported.size
-        if (progress is None or size == 0) and not self.spilled:
-            if await self._read_exported_async(exported, offset, stream):
-                return size
-            exported = Exported(target, writable=True)
-        with exported:
+        with held(target, True) as kept:
+            size = kept.size
+            if (progress is None or size == 0) and not self.spilled:
+                if await self._read_held_async(kept, offset, stream):
+                    return size
+        with Exported(target, writable=True) as exported:
             data = await self._read_with_progress(offset, size, stream, progress)
             await _copy_bytes(data, exported.address, size)
         return size
 
-    async def _read_exported_async(self, exported, offset, stream):
-        """Releases the export. Returns False if the memory is in use: another thread may have
-        spilled it."""
-        target, stream = hold(exported), self._get_stream(stream)
+    async def _read_held_async(self, kept, offset, stream):
+        """Returns False if the memory is in use: another thread may have spilled it."""
+        stream = self._get_stream(stream)
         try:
-            await submit_and_await(stream, lambda: self._submit_read(target, offset, stream))
-            has_read = True
+            await submit_and_await(stream, lambda: self._submit_read(kept.bytes, offset, stream))
         except _Spilled:
-            has_read = False
-        exported.release()
-        return has_read
+            return False
+        return True
 
     async def write_async(self, data, offset=0, stream=None, *, progress=None) -> bool:
         """write() for asyncio. The data must not change before the write has completed.
         progress(current, total) is called as by read_async()."""
         with held(data) as kept:
-            content = kept.bytes                # the work continues after the await is cancelled
             return await wait_for(
-                lambda cancellable, callback, report=None: self.write_bytes_async(
-                    stream, offset, content, cancellable, report, None, callback),
+                # content, because the work continues after the await is cancelled
+                lambda cancellable, callback, report=None, content=kept.bytes:
+                    self.write_bytes_async(stream, offset, content, cancellable, report, None,
+                                           callback),
                 self.write_bytes_finish, progress)
 
     def __bytes__(self):
@@ -1552,13 +1552,15 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         """Reads from memory into a writable, contiguous bytes-like object. The object is valid, and
         may be accessed again, once the stream has completed the read. Returns the number of
         bytes."""
-        exported = Exported(target, writable=True)
-        size = exported.size
-        data = hold(exported)
-        source, offset, _ = to_range(source, offset, size, self, "source")
-        if source is not None:
-            Gpu.Stream.read_into(self, source, offset, data)
-        return size
+        kept = held(target, True)
+        try:
+            size = kept.size
+            source, offset, _ = to_range(source, offset, size, self, "source")
+            if source is not None:
+                Gpu.Stream.read_into(self, source, offset, kept.bytes)
+            return size
+        finally:
+            del kept                            # an exception keeps this frame
 
     def write_region(self, destination, data, extent, destination_layout=None, data_layout=None,
                      copy=True):
@@ -1603,9 +1605,13 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
 
     def read_region_into(self, source, target, extent, source_layout=None, target_layout=None):
         """Reads into a region of a writable, contiguous bytes-like object: see read_into()."""
-        return Gpu.Stream.read_region_into(self, memory_of(source), to_layout(source_layout),
-                                           hold(Exported(target, writable=True)),
-                                           to_layout(target_layout), to_extent(extent))
+        kept = held(target, True)
+        try:
+            return Gpu.Stream.read_region_into(self, memory_of(source), to_layout(source_layout),
+                                               kept.bytes, to_layout(target_layout),
+                                               to_extent(extent))
+        finally:
+            del kept                            # an exception keeps this frame
 
     def fill_image(self, image, color, origin=None, extent=None):
         """Fills a region of an image with a Gpu.Color, or with the components of one."""

@@ -572,19 +572,38 @@ class _Operation:
     traceback refers to memory and files of the program."""
 
     def __init__(self, loop, begin, finish, progress, caller, awaits_end):
-        self._loop, self._begin, self._finish = loop, begin, finish
+        self._loop, self._pending, self._finish = loop, [begin], finish
         self._progress, self._caller, self._awaits_end = progress, caller, awaits_end
         self._failure = None                    # of progress()
         self.cancellable = Gio.Cancellable()
         self.future = loop.create_future()
 
     def start(self, *data):
+        begin = self._take()
+        if begin is None:
+            return GLib.SOURCE_REMOVE
+        failure = None
         try:
-            self._begin(self.cancellable, self.done,
-                        *([self.report] if self._progress is not None else []))
+            begin(self.cancellable, self.done,
+                  *([self.report] if self._progress is not None else []))
         except Exception as error:
-            self._call_later(self._settle, None, error.with_traceback(None))
+            failure = error.with_traceback(None)
+        del begin                               # it keeps data of the program
+        if failure is not None:
+            self._call_later(self._settle, None, failure)
         return GLib.SOURCE_REMOVE
+
+    def _take(self):
+        """Returns the function that begins the operation, to the first caller only."""
+        try:
+            return self._pending.pop()          # atomic
+        except IndexError:
+            return None
+
+    def cancel(self):
+        """Returns whether the operation has begun. Otherwise it never will."""
+        self.cancellable.cancel()
+        return self._take() is None
 
     def done(self, source, result):
         try:
@@ -653,14 +672,14 @@ async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False,
         raise TypeError(f"progress must be a function (current, total), not {progress!r}")
     operation = _Operation(asyncio.get_running_loop(), begin, finish, progress,
                            caller or find_caller(), awaits_end)
+    del begin                                   # an exception keeps this frame
     run(operation.start)
     try:
         if awaits_end:
             await asyncio.wait([operation.future])      # which a cancellation does not cancel
         return await operation.future
     except asyncio.CancelledError:
-        operation.cancellable.cancel()
-        if awaits_end:
+        if operation.cancel() and awaits_end:
             await _wait_until_end(operation.future)
         raise
     finally:
