@@ -61,6 +61,11 @@ class Nothing(GObject.Object, Gpu.Allocator):
         return None
 
 
+class Misnamed(GObject.Object, Gpu.Allocator):
+    def alloc(self, size, stream=None):
+        return None
+
+
 def check(fixture, allocator, kind=Gpu.Buffer):
     memory = allocator(1000)
     assert isinstance(memory, kind), memory
@@ -569,6 +574,18 @@ def test_context(fixture):
     context.allocator = None
     Gpu.Array(context, 5)
     equal((sizes, context.allocator), ([40], None))
+
+
+def test_missing_methods(fixture):
+    """Messages name the methods that a class of the program has to define."""
+    with raises(Gpu.Error.FAILED, "Misnamed", "do_alloc()"):
+        Gpu.StatisticsAllocator(Misnamed())(100)
+    allocator = Nothing()
+    for call in (lambda: setattr(fixture.context, "allocator", allocator),
+                 lambda: Gpu.MemoryPool.new_for_allocator(allocator, Gpu.MemoryPoolKind.BINS),
+                 lambda: Gpu.Array.zeros(None, 5, allocator=allocator)):
+        with raises(ValueError, "context", "do_get_context()"):
+            call()
 
 
 def test_wrong_context(fixture):

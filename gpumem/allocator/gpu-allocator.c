@@ -203,8 +203,9 @@ check_memory (GpuAllocator  *allocator,
  *
  * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL without an error
  *   for a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator,
- *   or %GPU_ERROR_FAILED if an implementation returned no memory and no error, too few bytes, an
- *   image, or memory of another context than gpu_allocator_get_context()
+ *   or %GPU_ERROR_FAILED if the class does not implement `alloc`, or an implementation returned no
+ *   memory and no error, too few bytes, an image, or memory of another context than
+ *   gpu_allocator_get_context()
  *
  * Since: 0.1
  */
@@ -228,6 +229,10 @@ gpu_allocator_alloc (GpuAllocator  *allocator,
 
   if (iface->alloc != NULL)
     memory = iface->alloc (allocator, size, stream, &failure);
+  else
+    g_set_error (&failure, GPU_ERROR, GPU_ERROR_FAILED,
+                 "gpu_allocator_alloc: the class %s does not implement alloc(); in Python, define "
+                 "do_alloc()", G_OBJECT_TYPE_NAME (allocator));
 
   if (failure == NULL && check_memory (allocator, memory, size, &failure))
     return g_steal_pointer (&memory);

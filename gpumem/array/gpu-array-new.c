@@ -89,7 +89,9 @@ find_context (GpuContext    *context,
 
   if (context == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: neither a context nor an allocator that has one is given", function);
+                 "%s: neither a context nor an allocator that has one is given: pass the context, "
+                 "or implement get_context() of the allocator; in Python, define do_get_context()",
+                 function);
   else if (!_gpu_context_check (context, function, error))
     return NULL;
 

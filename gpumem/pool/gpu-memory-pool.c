@@ -722,7 +722,9 @@ choose_context (GpuMemoryPool  *pool,
 
   if (pool->context == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: neither a context nor an allocator with a context was given", FUNCTION);
+                 "%s: neither a context nor an allocator with a context was given: pass the "
+                 "context, or implement get_context() of the allocator; in Python, define "
+                 "do_get_context()", FUNCTION);
   else if (!_gpu_context_check (pool->context, FUNCTION, error))
     return FALSE;
   else if (context == NULL || context == pool->context)

@@ -109,9 +109,11 @@ class ContextAllocation:
 
     def _to_allocator(self, allocator):
         allocator = to_allocator(self, allocator)
-        if allocator is not None and allocator.get_context() is not self:
-            raise ValueError(f"{allocator!r} belongs to another context: "
-                             f"{allocator.get_context()!r}")
+        context = self if allocator is None else allocator.get_context()
+        if context is None:
+            raise ValueError(f"{allocator!r} has no context: define do_get_context() in its class")
+        if context is not self:
+            raise ValueError(f"{allocator!r} belongs to another context: {context!r}")
         return allocator
 
 
