@@ -239,7 +239,13 @@ def plain_final_classes():
 
 
 def plain_messages_name_methods():
-    """Messages about missing and surplus arguments name the class that the program uses."""
+    """Messages about missing and surplus arguments name the class that the program uses, also for
+    decorated methods."""
+    for method, name in ((Gpu.Buffer.splice_async, "Memory.splice_async"),
+                         (Gpu.Buffer.copy_async, "Buffer.copy_async"),
+                         (Gpu.Context.using_allocator, "Context.using_allocator"),
+                         (Gpu.Program.new_from_source_async, "Program.new_from_source_async")):
+        check_message(method, TypeError, f"{name}() missing")
     for kind in (Gpu.Array, Gpu.Buffer, Gpu.DType, Gpu.HostMemory, Gpu.Image, Gpu.ImageFormat,
                  Gpu.LimitAllocator, Gpu.MemoryPool, Gpu.Sampler, Gpu.Stream, Gpu.Svm):
         check_message(kind, TypeError, f"Gpu.{kind.__name__}() missing")

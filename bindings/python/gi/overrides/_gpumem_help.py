@@ -105,3 +105,7 @@ def name_methods(classes):
                 member.__qualname__ = f"Gpu.{prefix[:-1]}" if is_constructor else name
                 if prefix and _may_be_called(member.__name__):
                     register(member, member.__qualname__)
+                # Python reports missing arguments with the name of the decorated function.
+                inner = getattr(member, "__wrapped__", None)
+                if isinstance(inner, types.FunctionType):
+                    inner.__qualname__ = member.__qualname__
