@@ -775,6 +775,24 @@ def test_gio_streams(fixture):
         Gpu.InputStream(buffer, 0, SIZE + 1)
 
 
+def test_errors_of_gio_streams(fixture):
+    """Messages begin with the function of Python, or with the class in functions of Gio."""
+    buffer = fixture.buffer(100)
+    source, target = Gpu.InputStream(buffer), Gpu.OutputStream(buffer)
+    target.write(b"1")
+    buffer.release()
+    for call, name in ((lambda: source.read_bytes(5), "InputStream.read_bytes: "),
+                       (lambda: Gio.InputStream.read_bytes(source, 5, None), "Gpu.InputStream: "),
+                       (target.flush, "OutputStream.flush: "),
+                       (lambda: Gio.OutputStream.flush(target, None), "Gpu.OutputStream: ")):
+        try:
+            call()
+        except Gpu.ReleasedError as error:
+            assert error.message.startswith(name), error.message
+        else:
+            raise AssertionError(f"no error of {name}")
+
+
 class MainLoopCopy:
     """Copies from a stream of Gio to another one in a main loop of GLib. Calls while_closing() when
     all bytes are written and the target is being closed."""

@@ -29,6 +29,8 @@ _OTHER_NAMES = {"gpu_buffer_read_bytes": "Buffer.read",
                 "gpu_buffer_try_write_address": "Buffer.write",
                 "gpu_buffer_write_bytes": "Buffer.write",
                 "gpu_buffer_write_bytes_async": "Buffer.write_async",
+                "gpu_input_stream": "Gpu.InputStream",
+                "gpu_output_stream": "Gpu.OutputStream",
                 "gpu_program_new_from_source_full": "Gpu.Program",
                 "gpu_stream_launch_arguments": "Stream.launch",
                 "gpu_stream_read_bytes": "Stream.read"}
@@ -141,6 +143,8 @@ def _name_call(symbol):
     """Returns the name of the function that the program called if its call of a C function has
     reported the error for this symbol. Returns None if the message may be that of an earlier call,
     for example in a wait."""
+    if symbol in ("gpu_input_stream", "gpu_output_stream"):     # in functions of Gio
+        return find_caller()
     name, called = get_call()
     if called is not None and not isinstance(called, str):
         called = getattr(called, "get_symbol", str)()
