@@ -246,6 +246,28 @@ def test_wait_async(fixture):
         equal(bytes(mapping), b"-1234567ab")
 
 
+def test_wait_async_without_callback(fixture):
+    """Without a callback, the asynchronous waits are coroutines."""
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream, must_hold=False)
+    buffer = fixture.buffer(100)
+    stream.fill(buffer, 7)
+    event = stream.record()
+
+    async def use():
+        tasks = [asyncio.ensure_future(call()) for call in (
+            buffer.wait_async, event.wait_async, stream.synchronize_async)]
+        await asyncio.sleep(0)
+        gate.complete()
+        equal(await asyncio.wait_for(asyncio.gather(*tasks), DEADLINE), [True] * 3)
+        equal(buffer.read(), b"\7" * 100)
+        buffer.release()
+        with raises(Gpu.Error.RELEASED, "Memory.wait_async"):
+            await buffer.wait_async()
+
+    asyncio.run(use())
+
+
 def test_progress_in_main_loop(fixture):
     """progress_data is optional, and its items are further arguments."""
     data = bytes(range(256)) * 4096

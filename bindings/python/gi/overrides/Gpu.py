@@ -52,8 +52,8 @@ from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
                                  SvmAllocatorMethods, TrackingAllocatorMethods)
 from ._gpumem_arrays import (check_destination, is_empty, is_over_memory, lacks_region, memory_of,
                              to_range)
-from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncHostMemory, AsyncImage, AsyncStream,
-                            AsyncSvm)
+from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncEvent, AsyncHostMemory, AsyncImage,
+                            AsyncMemory, AsyncStream, AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
 from ._gpumem_checks import checked, set_stream_class, to_index, to_size, to_stream
 from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error,
@@ -330,7 +330,7 @@ def _synchronize_at_exit(synchronize, kind):
             raise
 
 
-class Memory(MemoryFileMethods, Gpu.Memory, _Attributes):
+class Memory(AsyncMemory, MemoryFileMethods, Gpu.Memory, _Attributes):
     """Memory of a context. Objects over the same memory are equal, released memory only to itself,
     and the hash never changes. A with statement releases the memory at its end."""
     __setattr__ = _set_attribute
@@ -1227,7 +1227,7 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
 Mapping = override(Mapping)
 
 
-class Event(_WithoutConstructor, Gpu.Event):
+class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
     """An event in a stream, which asyncio can await. Connecting to 'completed' makes the event
     watch for its completion. Events of new_wrapped() over the same handle are equal."""
     _advice = "stream.record() and Gpu.Event.new_user(context) create events"
@@ -1353,8 +1353,8 @@ class Event(_WithoutConstructor, Gpu.Event):
 
     def __await__(self):
         # Not behind submissions that block: the point of an event is fixed
-        return wait_for(self.wait_async, self.wait_finish, caller=find_caller(),
-                        run=run_later).__await__()
+        return wait_for(functools.partial(Gpu.Event.wait_async, self), self.wait_finish,
+                        caller=find_caller(), run=run_later).__await__()
 
 
 Event = override(Event)
@@ -1670,7 +1670,8 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         return wait(self.record(), cancellable)
 
     def __await__(self):
-        return wait_for(self.synchronize_async, self.synchronize_finish, caller=find_caller(),
+        return wait_for(functools.partial(Gpu.Stream.synchronize_async, self),
+                        self.synchronize_finish, caller=find_caller(),
                         run=run_behind_submissions).__await__()
 
     def __enter__(self):

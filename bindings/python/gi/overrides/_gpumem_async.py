@@ -8,7 +8,7 @@ import inspect
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
-from ._gpumem import submit_and_await, wait_for
+from ._gpumem import run_behind_submissions, submit_and_await, wait_for
 from ._gpumem_arrays import to_range
 from ._gpumem_checks import to_size
 from ._gpumem_values import to_headers, to_names, to_options
@@ -50,6 +50,26 @@ class AsyncContext:
                                                              callback),
             context.init_finish)
         return context
+
+
+class AsyncMemory:
+    """Coroutines of Gpu.Memory."""
+
+    @_or_callback("Memory", "wait_async")
+    async def wait_async(self) -> bool:
+        """wait() for asyncio."""
+        return await wait_for(
+            lambda cancellable, callback: Gpu.Memory.wait_async(self, cancellable, callback),
+            self.wait_finish, run=run_behind_submissions)
+
+
+class AsyncEvent:
+    """Coroutines of Gpu.Event."""
+
+    @_or_callback("Event", "wait_async")
+    async def wait_async(self) -> bool:
+        """wait() for asyncio, the same as await event."""
+        return await self
 
 
 class AsyncBuffer:
@@ -155,7 +175,12 @@ class AsyncProgram:
 
 
 class AsyncStream:
-    """Asynchronous with statements of Gpu.Stream."""
+    """Coroutines and asynchronous with statements of Gpu.Stream."""
+
+    @_or_callback("Stream", "synchronize_async")
+    async def synchronize_async(self) -> bool:
+        """synchronize() for asyncio, the same as await stream."""
+        return await self
 
     async def __aenter__(self):
         return self
