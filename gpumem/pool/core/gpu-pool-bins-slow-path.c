@@ -408,8 +408,8 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* Frees the largest held item for which no wait is refused, and returns TRUE. If there is none, puts
- * the items of @refused back, and returns TRUE if other threads freed items since @request was
+/* Frees the largest held item for which no wait is refused, and returns TRUE. If there is none,
+ * puts the items of @refused back, and returns TRUE if other threads freed items since @request was
  * refused, or if this thread waited for items that other threads were moving. Returns FALSE with an
  * error if a wait failed, and FALSE without an error in all other cases. */
 static gboolean
