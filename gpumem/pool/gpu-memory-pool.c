@@ -49,7 +49,8 @@
  *
  * A pool allocates #GpuBuffer objects, which every function of the library accepts, and
  * #GpuMemoryBlock structures, which consist of an address and a size. A pool over a
- * #GpuSvmAllocator, or over an adaptor or a pool that is over one, also allocates #GpuSvm objects.
+ * #GpuSvmAllocator also allocates #GpuSvm objects. There may be adaptors and other pools between
+ * the two.
  *
  * Memory is allocated on a stream; %NULL is the default stream of the context. Work submitted to
  * that stream later may use the memory at once. Memory freed on a stream is reused on the same
