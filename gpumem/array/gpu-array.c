@@ -471,7 +471,7 @@ gpu_array_is_contiguous (GpuArray      *array,
  *
  * Returns whether code outside of the library, such as the consumer of a DLPack tensor, may write
  * the elements. It may do so if the memory has neither %GPU_MEMORY_FLAGS_READ_ONLY nor
- * %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and GpuArray:shares-bytes is %FALSE. In a view of
+ * %GPU_MEMORY_FLAGS_HOST_READ_ONLY, and #GpuArray:shares-bytes is %FALSE. In a view of
  * gpu_array_broadcast(), elements share bytes, so neither this view nor a slice of it is writable.
  * May be called from any thread.
  *

@@ -580,7 +580,7 @@ _gpu_array_copy_to (GpuArray     *array,
  * mapped.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types differ, if @source cannot
- *   be broadcast to the shape of @destination, or if GpuArray:shares-bytes of @destination is
+ *   be broadcast to the shape of @destination, or if #GpuArray:shares-bytes of @destination is
  *   %TRUE; or with an error of gpu_stream_copy_region() or gpu_stream_copy(). If the copy needs
  *   temporary memory, because the arrays overlap or must be packed, also with an error of
  *   gpu_buffer_new()
@@ -619,7 +619,7 @@ gpu_stream_copy_array (GpuStream  *stream,
  * Does not block. The library holds a reference to the memory of @array until the fill completes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @value does not have the size of an
- *   element, or GpuArray:shares-bytes of @array is %TRUE, or with an error of
+ *   element, or #GpuArray:shares-bytes of @array is %TRUE, or with an error of
  *   gpu_stream_fill_region()
  *
  * Since: 0.1
@@ -675,7 +675,7 @@ gpu_stream_fill_array (GpuStream  *stream,
  * to itself, or no element in @bytes may share a byte with an element of @array.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element is outside of @bytes, if
- *   GpuArray:shares-bytes of @array is %TRUE or if elements in @bytes share bytes with @array
+ *   #GpuArray:shares-bytes of @array is %TRUE or if elements in @bytes share bytes with @array
  *   otherwise than described above, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error of
  *   gpu_stream_write_region()
  *

@@ -445,11 +445,11 @@ copy_rows (Rows       *rows,
  * Blocks under the same conditions as these functions. The library reads @rows before the function
  * returns, and holds references to the memory of both arrays until the copies complete.
  *
- * All numbers are checked before the first copy; if the library or a driver refuses a copy
- * afterwards, others may be done.
+ * All numbers are checked before the first copy. If the library or a driver refuses a copy after
+ * that, other copies may still take place.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a number is out of bounds, @source
- *   has no dimensions, the types or the shapes do not match, or GpuArray:shares-bytes of
+ *   has no dimensions, the types or the shapes do not match, or #GpuArray:shares-bytes of
  *   @destination is %TRUE; or with an error of gpu_stream_copy_batch() or gpu_stream_copy_array()
  *
  * Since: 0.1
@@ -490,7 +490,7 @@ gpu_stream_take_rows (GpuStream     *stream,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a number is out of bounds,
  *   @destination has no dimensions, the types do not match, @source cannot be broadcast to the
- *   shape of the rows, or GpuArray:shares-bytes of @destination is %TRUE; or with an error of
+ *   shape of the rows, or #GpuArray:shares-bytes of @destination is %TRUE; or with an error of
  *   gpu_stream_copy_batch() or gpu_stream_copy_array()
  *
  * Since: 0.1

@@ -230,7 +230,7 @@ notify_spilled (GpuBuffer *buffer)
  * Moves the contents of @buffer to pageable host memory and frees its device memory, or returns the
  * device memory to its pool. The object stays valid. The contents are never moved back implicitly,
  * because the move can take long and can fail for lack of memory. A handler of
- * GpuMemoryPool::out-of-memory can spill buffers to make room without data loss.
+ * #GpuMemoryPool::out-of-memory can spill buffers to make room without data loss.
  *
  * Until gpu_buffer_unspill(), gpu_buffer_read(), gpu_buffer_read_bytes(), gpu_array_read_bytes(),
  * gpu_array_read_strided() and their asynchronous variants read the contents from the host. All

@@ -134,8 +134,8 @@ gpu_host_memory_synchronize (GpuHostMemory  *memory,
  * @memory: a #GpuHostMemory
  * @flags: the intended access of the host
  * @cancellable: (nullable): a #GCancellable
- * @callback: (scope async): called in the thread-default main context of the calling thread when
- *   the host may access the memory
+ * @callback: (scope async) (nullable): called in the thread-default main context of the calling
+ *   thread when the host may access the memory
  * @user_data: data for @callback
  *
  * Waits like gpu_host_memory_synchronize() without blocking.

@@ -673,13 +673,14 @@ _gpu_timeline_copy_batch (GpuTimeline    *timeline,
  * if at least 16 copies have at most 4 MiB and are between the same two buffers, otherwise
  * clEnqueueCopyBuffer). OpenCL compiles the kernel before the first such batch of a context.
  *
- * Copies from or to pageable #GpuHostMemory and copies between contexts are done as by
- * gpu_stream_copy(), and may block like these. So are all copies of streams with
+ * These copies are single copies, and may block, as with gpu_stream_copy(): copies from or to
+ * pageable #GpuHostMemory, copies between contexts, and all copies of streams with
  * %GPU_STREAM_FLAGS_OUT_OF_ORDER or %GPU_STREAM_FLAGS_PROFILING.
  *
  * The destination of a copy must not overlap the source or the destination of any copy; sources may
  * overlap. The operation holds references to the memory until it completes. All ranges are checked
- * before the first copy; if the library or a driver refuses a copy afterwards, others may be done.
+ * before the first copy. If the library or a driver refuses a copy after that, other copies may
+ * still take place.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element of @memories is %NULL,
  *   @n_ranges is no multiple of five, an index is not less than @n_memories, a range exceeds its

@@ -773,12 +773,13 @@ gpu_stream_copy (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). The
- * operation holds references to @bytes and @destination until it completes. Does not block under
- * these conditions: page-locked memory is available to stage pageable memory (see
- * gpu_context_set_staging_limit()); of writes from 64 KiB to 2 MiB, at most 32 MiB are pending; of
- * larger copies, at most about 50 chunks (see [Staging][gpumem-Staging]). Otherwise CUDA blocks the
- * caller until most of the data is copied. Other threads that submit to @stream or use @destination
- * are then blocked as well.
+ * operation holds references to @bytes and @destination until it completes. Does not block, except
+ * on CUDA in one of these cases. Then it blocks the caller until most of the data is copied, and
+ * also other threads that submit to @stream or use @destination:
+ *
+ * - there is no page-locked memory to stage pageable memory (see gpu_context_set_staging_limit())
+ * - more than 32 MiB of writes from 64 KiB to 2 MiB are pending
+ * - more than about 50 chunks of larger copies are pending (see [Staging][gpumem-Staging])
  *
  * If @destination uses host memory in place, @bytes may be the range itself: the operation then
  * changes no byte. @bytes must not overlap the range otherwise.

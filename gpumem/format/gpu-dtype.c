@@ -196,7 +196,8 @@ gpu_dtype_get_number (GpuDTypeKind kind,
  * @item_size: size of an element in bytes, not 0
  * @error: return location for an error
  *
- * Creates a type of any kind. For a numeric @kind, @item_size must be one of the sizes that
+ * Creates a type of any kind. If @kind is always a number, gpu_dtype_get_number() is simpler: the
+ * caller does not own its result. For a numeric @kind, @item_size must be one of the sizes that
  * gpu_dtype_get_number() accepts. %GPU_DTYPE_KIND_OPAQUE results in @item_size opaque bytes,
  * %GPU_DTYPE_KIND_RECORD in a record without fields, as from gpu_dtype_new_record().
  *

@@ -882,9 +882,10 @@ gpu_memory_read_file (GpuMemory     *memory,
  * calling thread. @progress_callback is called as in gpu_buffer_read_bytes_async(). A cancellation
  * is as in gpu_memory_read_file().
  *
- * If the stream cannot execute the copy, a thread of the library waits for the earlier work of the
- * stream and copies. Later work of @stream is then not ordered after the copy. If no thread can be
- * started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY. The reasons are in gpu_stream_read_file().
+ * If the stream cannot execute the copy, for the reasons in gpu_stream_read_file(), a thread of the
+ * library waits for the earlier work of the stream and copies. Later work of @stream is then not
+ * ordered after the copy. If no thread can be started, the error is
+ * %GPU_ERROR_OUT_OF_HOST_MEMORY.
  *
  * Since: 0.1
  */
@@ -1001,11 +1002,8 @@ gpu_memory_write_file (GpuMemory     *memory,
  * Copies like gpu_stream_write_file(), and so in the order of the stream, but never blocks, and
  * reports the end of the copy. @callback is called in the thread-default main context of the
  * calling thread. @progress_callback is called as in gpu_buffer_read_bytes_async(). A cancellation
- * is as in gpu_memory_write_file().
- *
- * If the stream cannot execute the copy, a thread of the library waits for the earlier work of the
- * stream and copies. Later work of @stream is then not ordered after the copy. If no thread can be
- * started, the error is %GPU_ERROR_OUT_OF_HOST_MEMORY. The reasons are in gpu_stream_read_file().
+ * is as in gpu_memory_write_file(). A stream that cannot execute the copy is handled as in
+ * gpu_memory_read_file_async().
  *
  * Since: 0.1
  */

@@ -51,8 +51,8 @@
  * the caller, after the function has returned. Other streams of GIO, such as
  * #GConverterInputStream, call the blocking functions of this stream in threads of GIO.
  *
- * #GpuInputStream implements #GSeekable; positions are relative to the begin of the range. A stream
- * is used by one thread at a time. If a copy fails, the read fails with its error and does not
+ * #GpuInputStream implements #GSeekable; positions are relative to the start of the range. Only one
+ * thread at a time may use a stream. If a copy fails, the read fails with its error and does not
  * change the position, so that the program may read again.
  *
  * Since: 0.1

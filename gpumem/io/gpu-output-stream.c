@@ -46,9 +46,9 @@
  * called in the main context of the caller, after the function has returned. Other streams of GIO,
  * such as #GConverterOutputStream, call the blocking functions of this stream in threads of GIO.
  *
- * #GpuOutputStream implements #GSeekable; positions are relative to the begin of the range. A write
- * at the end of the range fails with %G_IO_ERROR_NO_SPACE. A stream is used by one thread at a
- * time.
+ * #GpuOutputStream implements #GSeekable; positions are relative to the start of the range. A write
+ * at the end of the range fails with %G_IO_ERROR_NO_SPACE. Only one thread at a time may use a
+ * stream.
  *
  * As with any #GOutputStream, dropping the last reference closes an open stream. That submits the
  * remaining bytes, but does not wait for them, and reports no error. So to use the memory without a

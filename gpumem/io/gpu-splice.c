@@ -440,8 +440,9 @@ check (GpuMemory    *memory,
  * @send: %TRUE to send the range, %FALSE to receive it
  * @connections: (array length=n_connections): open connections
  * @n_connections: the number of connections, at least 1
- * @cancellable: (nullable): cancels the transfer
- * @callback: (scope async): called in the main context of the caller
+ * @cancellable: (nullable): a #GCancellable that ends the transfer, or %NULL
+ * @callback: (scope async) (nullable): called in the thread-default main context of the calling
+ *   thread
  * @user_data: data for @callback
  *
  * Sends a range of @memory through several connections, or receives it, without blocking the

@@ -151,16 +151,15 @@ check_export (GpuBuffer   *buffer,
  * cuMemGetHandleForAddressRange for a dma-buf; on the host, a sealed memfd). The memory is freed
  * only when the buffer, the descriptor and all imports of the descriptor have been freed. Memory of
  * a #GpuMemoryPool is an exception: see gpu_buffer_export_fds(). The descriptor does not carry
- * synchronization: before another library uses the memory, the program
- * must wait for the pending work on @buffer. If the importing program also uses this library,
- * prefer gpu_buffer_export_fds(), whose handles are validated on import. Does not block; may be
- * called from any thread.
+ * synchronization: before another library uses the memory, the program must wait for the pending
+ * work on @buffer. If the importing program also uses this library, prefer gpu_buffer_export_fds(),
+ * whose handles are validated on import. Does not block; may be called from any thread.
  *
  * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED if @kind is
  *   not supported, the memory was allocated in stream order or @buffer lies in several chunks of an
- *   expandable pool, %GPU_ERROR_INVALID_ARGUMENT if
- *   @buffer does not have %GPU_MEMORY_FLAGS_SHAREABLE or @kind is more than one kind,
- *   %GPU_ERROR_RELEASED, or the driver's error
+ *   expandable pool, %GPU_ERROR_INVALID_ARGUMENT if @buffer does not have
+ *   %GPU_MEMORY_FLAGS_SHAREABLE or @kind is more than one kind, %GPU_ERROR_RELEASED, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -385,8 +384,8 @@ open_range (GpuContext        *context,
 
 /**
  * gpu_buffer_new_from_fd:
- * @context: a #GpuContext; for memory of a device, on that device. The descriptor does not
- *   name the device, so this is not checked
+ * @context: a #GpuContext on the device of the memory. The descriptor does not name the device, so
+ *   the library cannot check this
  * @flags: the intended use of the buffer, without %GPU_MEMORY_FLAGS_ALLOC_HOST and
  *   %GPU_MEMORY_FLAGS_SHAREABLE. On the host back end, a descriptor that does not permit writing
  *   requires %GPU_MEMORY_FLAGS_READ_ONLY, and neither kernels nor the host can write the buffer

@@ -27,7 +27,7 @@
  * also pass the handle of an event, see gpu_event_export_handle(). Does not block.
  *
  * A process that has the handle can access the driver's whole allocation, which may be larger than
- * @buffer.
+ * @buffer. Where both are supported, prefer gpu_buffer_export_fds(), which keeps most memory alive.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_IPC_HANDLES and for memory that cannot be shared, such as host memory and

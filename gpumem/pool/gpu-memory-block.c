@@ -467,7 +467,7 @@ _gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
  * (CUDA: cuEventRecord and cuStreamWaitEvent). The function blocks only if all free memory has
  * pending uses, or while the driver allocates more memory.
  *
- * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
+ * If memory runs out, the pool frees all its unused memory and emits #GpuMemoryPool::out-of-memory
  * and #GpuContext::memory-pressure.
  *
  * Returns: (transfer full) (nullable): the block; %NULL with no error for a @size of 0; or %NULL
@@ -841,7 +841,7 @@ alloc_memory (GpuMemoryPool  *pool,
  * reuses the memory, the last use must have completed, or the pool makes the other stream wait for
  * it.
  *
- * If memory runs out, the pool frees all its unused memory and emits GpuMemoryPool::out-of-memory
+ * If memory runs out, the pool frees all its unused memory and emits #GpuMemoryPool::out-of-memory
  * and #GpuContext::memory-pressure. Blocks in the same cases as gpu_memory_pool_alloc_block().
  *
  * Returns: (transfer full) (nullable): the buffer; %NULL with no error for a @size of 0; or %NULL

@@ -181,8 +181,9 @@ copy_events (GpuPoolHistory *history,
  *   when memory is freed, even if it has pending uses; "segment_alloc", "segment_free",
  *   "segment_map" and "segment_unmap" when the pool gets memory from the driver or its allocator,
  *   returns it, maps it or unmaps it; "oom" when a request fails for lack of memory; "graph_alloc"
- *   and "graph_free" when memory of a captured graph is allocated or freed (see #GpuPoolHooks). It
- *   lies in larger blocks, which the graph owns, and which have "alloc" events without a stream
+ *   and "graph_free" when memory of a captured graph is allocated or freed (see #GpuPoolHooks).
+ *   That memory is in larger blocks, which the graph owns, and which have "alloc" events without a
+ *   stream
  * - `time`, t: microseconds of g_get_monotonic_time()
  * - `size`, t: bytes. For allocations and frees, this is the requested size. For a failed request
  *   for several blocks, it is the sum of their sizes

@@ -61,11 +61,11 @@
  * the buffer is released, even if pending work still uses the memory.
  *
  * If the stream is being captured into a CUDA graph, methods of the pool allocate memory that does
- * not belong to the graph: the program keeps it as long as it launches the graph. Instead of memory
- * with pending uses outside of the graph, they allocate new memory, as methods for other streams do
- * instead of memory that was freed in the captured stream. They fail with %GPU_ERROR_NOT_SUPPORTED
- * if the pool needs memory of a #GpuStreamAllocator whose stream is being captured.
- * Memory that #GpuPoolHooks allocates for a captured stream belongs to the graph.
+ * not belong to the graph: the program keeps it as long as it launches the graph. They do not reuse
+ * memory with pending uses outside of the graph, and methods for other streams do not reuse memory
+ * that was freed in the captured stream: the pool allocates more memory. Methods fail with
+ * %GPU_ERROR_NOT_SUPPORTED if the pool needs memory of a #GpuStreamAllocator whose stream is being
+ * captured. Memory that #GpuPoolHooks allocates for a captured stream belongs to the graph.
  *
  * #GpuMemoryPool:kind is the way in which a pool manages its memory. An expandable pool reserves
  * one range of addresses. It moves physical memory to the addresses where a request needs memory,
@@ -76,8 +76,8 @@
  * If #GpuMemoryPool:flags contains %GPU_MEMORY_FLAGS_SHAREABLE, buffers of the pool can be exported
  * to other processes, see gpu_buffer_export_fds(). %GPU_MEMORY_POOL_AUTOMATIC then selects
  * %GPU_MEMORY_POOL_SEGMENTS, whose buffers have one file descriptor each. Communication libraries
- * such as UCX also need memory of segments. Memory of an expandable pool they copy through the host
- * or, if the pool has this flag, UCX 1.22 accesses the first chunk of a buffer only.
+ * such as UCX also need memory of segments: they copy memory of an expandable pool through the
+ * host. If an expandable pool has this flag, UCX 1.22 only accesses the first chunk of a buffer.
  *
  * If #GpuMemoryPool:flags contains %GPU_MEMORY_FLAGS_ALLOC_HOST, the memory is page-locked memory
  * of the host. An expandable pool of such memory returns #GpuBuffer objects that the host accesses

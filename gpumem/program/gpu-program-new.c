@@ -158,7 +158,7 @@ build_start (GTask      *task,
  * @source: the source
  * @options: (nullable): options of the compiler
  * @cancellable: (nullable): a #GCancellable
- * @callback: (scope async) (closure user_data): called when the build has succeeded or failed
+ * @callback: (scope async) (nullable): called when the build has succeeded or failed
  * @user_data: data for @callback
  *
  * Builds a program like gpu_program_new_from_source(), on another thread. Does not block. @callback

@@ -343,18 +343,8 @@ launch_init (GpuLaunch        *launch,
  * @error: return location for an error
  * @...: the arguments of the kernel, gpu_kernel_get_n_arguments() in number
  *
- * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
- * counts work-items, not work-groups. Does not block. The stream retains the kernel and the memory
- * until the kernel has completed; values are copied before the function returns.
- *
- * The kernel counts as a writer of all memory except memory with %GPU_MEMORY_FLAGS_READ_ONLY and
- * memory whose argument the driver describes as a pointer to const.
- *
- * Memory with %GPU_MEMORY_FLAGS_READ_ONLY, which includes read-only DLPack tensors and memory with
- * %GPU_HOST_MEMORY_FLAGS_READ_ONLY, is refused for an argument that the driver describes as a
- * pointer to non-const. The library cannot check kernels without a description of their arguments,
- * such as kernels of CUDA binaries, nor pointers stored in other memory. In both cases the program
- * must ensure that the kernel only reads the memory.
+ * Runs a kernel like gpu_stream_launch_arguments(), with the values of C as the arguments (OpenCL:
+ * clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). Does not block.
  *
  * The kind of an argument, as described by the driver or declared with
  * gpu_kernel_declare_arguments(), determines the C type to pass:
@@ -436,11 +426,10 @@ GPU_HOT gboolean
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number of arguments is wrong,
  *   if an argument has a wrong kind or size or is out of range, if the grid or the block is empty
- *   (gpu_launch_new() can allow an empty grid),
- *   if the grid is not a multiple of the block on a device without
- *   %GPU_CAPABILITIES_NON_UNIFORM_GROUPS, or if an object belongs to another context,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, %GPU_ERROR_LAUNCH_FAILED, or the
- *   driver's error
+ *   (gpu_launch_new() can allow an empty grid), if the grid is not a multiple of the block on a
+ *   device without %GPU_CAPABILITIES_NON_UNIFORM_GROUPS, or if an object belongs to another
+ *   context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped,
+ *   %GPU_ERROR_LAUNCH_FAILED, or the driver's error
  *
  * Since: 0.1
  */
