@@ -9,31 +9,8 @@
  * @title: Debugging
  * @short_description: debug output and live objects
  *
- * The environment variable `GPUMEM_DEBUG` makes the library log messages with g_log_structured(),
- * which prints them on the standard error or sends them to the journal. The field `GPUMEM_TOPIC`
- * contains the key of the message (see the list below). `CODE_FILE`, `CODE_LINE` and `CODE_FUNC`
- * name the place in the source of the library. A program receives the messages with
- * g_log_set_writer_func(). That writer function must not call the library, which holds locks while
- * it logs. The value of `GPUMEM_DEBUG` is a list of keys, separated by commas:
- *
- * - `errors`: every error of a driver
- * - `hazards`: waits inserted between streams
- * - `completion`: how much work of a stream is known to be complete, and how many references to
- *   objects the library then releases
- * - `cache`: the program cache
- * - `build`: build logs of programs
- * - `devices`: devices found and back ends skipped
- * - `pool`: decisions of memory pools, and a status file that cannot be written
- * - `transfer`: copies of pageable host memory that are staged, or that may block the caller
- * - `stage`: stage every copy that can be staged, however small, even on devices that gain nothing
- *   from staging
- * - `host-delay`: delay the start of every operation of the host back end, to expose programs that
- *   forget to wait
- * - `marks`: submissions of work, waits for work and growth of pools, as NVTX ranges for Nsight
- *   Systems and as marks for Sysprof, if the library was built with support for them
- *
- * The key `all` selects all keys, and `help` lists them when the program finds its first device.
- * The library reads `GPUMEM_DEBUG` only once.
+ * The environment variable `GPUMEM_DEBUG` makes the library log messages: see [Environment
+ * variables][environment-variables].
  *
  * gpu_debug_list_live_objects() lists the objects that a program has not released.
  */

@@ -41,32 +41,8 @@
  *
  * A program is immutable once it is built, so any thread may use it.
  *
- * # The cache # {#gpu-program-cache}
- *
- * A build takes from tens of milliseconds to minutes. If a program is built from source, the
- * library therefore stores its binary on disk. When the same source is built again with the same
- * options, for the same device, driver and compiler, the library loads the stored binary.
- *
- * The directory of the cache is `gpumem/programs` in the user's cache directory (see
- * g_get_user_cache_dir()). The environment variable `GPUMEM_CACHE_DIR` names another directory; an
- * empty value disables the cache. %GPU_PROGRAM_FLAGS_NO_CACHE disables the cache for one program.
- *
- * The library never caches programs whose result may differ in a later build of the same source:
- *
- * - programs that include other files
- * - programs whose options name files or directories to search
- * - programs that read the clock
- * - programs that contain assembly, except on CUDA
- *
- * All cached files together take at most 256 MiB. The environment variable `GPUMEM_CACHE_SIZE` sets
- * another limit, in bytes or with a suffix as in `64M` or `1G`; `0` disables the cache. The least
- * recently used files are removed first. The cache removes only its own files.
- *
- * A file that is damaged, is owned by another user, or is writable by other users is ignored and
- * replaced. If the driver no longer accepts a stored binary, the library builds the program again.
- * If the directory is not writable, programs are built without the cache. Any number of processes
- * can share a directory. `GPUMEM_DEBUG=cache` logs each hit and each miss, with the reason for a
- * miss.
+ * The library caches built programs on disk: see [The program cache][environment-cache].
+ * %GPU_PROGRAM_FLAGS_NO_CACHE disables the cache for one program.
  *
  * Since: 0.1
  */
