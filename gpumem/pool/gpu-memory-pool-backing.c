@@ -180,8 +180,8 @@ alloc_relaxed (GpuPoolCore  *core,
 /* Prevents the emission of GpuContext::memory-pressure for each size that the allocator refuses:
  * the pool may have unused memory, or need less. If the request fails, make_room() emits the
  * signal. If the device has refused memory, but the allocator has found some, emits it
- * afterwards. Otherwise takes no reference to the pool: the toggle reference of a language binding
- * may need a lock whose holder waits for the growth. */
+ * afterwards. Only that emission takes a reference to the pool: the toggle reference of a language
+ * binding may need a lock whose holder waits for the growth. */
 static GpuMemory *
 alloc_memory (GpuPoolCore  *core,
               gsize         size,

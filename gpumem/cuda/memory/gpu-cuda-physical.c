@@ -5,10 +5,10 @@
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
-/* Only shareable memory has a handle type. UCX (1.22) exports all memory with a handle type, but of
- * a buffer over several chunks only the first chunk, and then accesses memory past its end. Without
- * a handle type, UCX copies the buffer through the host. GPUDirect RDMA lets network cards access
- * the memory; so all memory has that property, unless the driver refuses it. */
+/* Only shareable memory has a handle type: UCX 1.22 exports only the first chunk of a buffer with a
+ * handle type, and then accesses memory past its end. It copies other buffers through the host.
+ * GPUDirect RDMA lets network cards access the memory; so all memory has that property, unless the
+ * driver refuses it. */
 static CUmemAllocationProp
 get_properties (GpuCudaContext      *context,
                 GpuCudaPhysicalKind  kind)

@@ -32,8 +32,8 @@ G_BEGIN_DECLS
  * 1/GPU_POOL_MIN_EDGE of a granule. */
 #define GPU_POOL_MIN_EDGE 32
 /* Requests use edges before whole chunks while the edges exceed GPU_POOL_EDGE_WASTE times the
- * allowed waste, and the free whole chunks, less the request, GPU_POOL_EDGE_ROOM times the allowed
- * waste at most. */
+ * allowed waste, and the free whole chunks, less the request, are at most GPU_POOL_EDGE_ROOM times
+ * the allowed waste. */
 #define GPU_POOL_EDGE_WASTE 2.0
 #define GPU_POOL_EDGE_ROOM  8.0
 /* Edges serve requests of up to 1/GPU_POOL_EDGE_SHARE of the peak use, and larger ones only if the
