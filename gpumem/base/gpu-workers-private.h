@@ -36,6 +36,14 @@ gboolean _gpu_workers_push            (GpuWorkers      *workers,
                                        GpuWorkerFunc    func,
                                        gpointer         data,
                                        GError         **error);
+/* Like @n calls of _gpu_workers_push(), but wakes all threads at once. Returns the number of jobs
+ * that were queued, and sets @error only if there is none. */
+guint    _gpu_workers_push_many       (GpuWorkers      *workers,
+                                       guint            max_threads,
+                                       GpuWorkerFunc    func,
+                                       gpointer         data,
+                                       guint            n,
+                                       GError         **error);
 /* Like _gpu_workers_push() with G_MAXUINT threads, for a job that no thread waits for. If no thread
  * can be started, the job runs when a thread becomes free, or when a later call starts a thread. */
 void     _gpu_workers_defer           (GpuWorkers      *workers,

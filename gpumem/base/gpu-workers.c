@@ -97,6 +97,53 @@ add_thread_locked (GpuWorkers  *workers,
   return FALSE;
 }
 
+/* Queues a job, for which it starts a thread if necessary. */
+static gboolean
+push_locked (GpuWorkers     *workers,
+             GpuWorkerFunc   func,
+             gpointer        data,
+             GError        **error)
+{
+  gboolean is_limited = workers->max_threads < G_MAXUINT;
+
+  /* If the number of threads is limited, a failure to start a thread is only an error if no thread
+   * runs. A running thread takes the new job after its current job. */
+  if (workers->n_idle <= workers->jobs.length
+      && (!is_limited || workers->n_threads < workers->max_threads)
+      && !add_thread_locked (workers, is_limited && workers->n_threads > 0 ? NULL : error)
+      && (!is_limited || workers->n_threads == 0))
+    return FALSE;
+
+  g_queue_push_tail (&workers->jobs, job_new (func, data));
+
+  return TRUE;
+}
+
+guint
+_gpu_workers_push_many (GpuWorkers     *workers,
+                        guint           max_threads,
+                        GpuWorkerFunc   func,
+                        gpointer        data,
+                        guint           n,
+                        GError        **error)
+{
+  guint i = 0;
+
+  g_mutex_lock (&workers->lock);
+  workers->max_threads = max_threads;
+  while (i < n && push_locked (workers, func, data, i == 0 ? error : NULL))
+    i++;
+  g_mutex_unlock (&workers->lock);
+
+  /* Wakes idle threads after the lock is released, because otherwise they would sleep again. */
+  if (i == 1)
+    g_cond_signal (&workers->cond);
+  else if (i > 1)
+    g_cond_broadcast (&workers->cond);
+
+  return i;
+}
+
 gboolean
 _gpu_workers_push (GpuWorkers     *workers,
                    guint           max_threads,
@@ -104,23 +151,7 @@ _gpu_workers_push (GpuWorkers     *workers,
                    gpointer        data,
                    GError        **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
-  gboolean is_limited = max_threads < G_MAXUINT;
-
-  workers->max_threads = max_threads;
-
-  /* If the number of threads is limited, a failure to start a thread is only an error if no thread
-   * runs. A running thread takes the new job after its current job. */
-  if (workers->n_idle <= workers->jobs.length
-      && (!is_limited || workers->n_threads < max_threads)
-      && !add_thread_locked (workers, is_limited && workers->n_threads > 0 ? NULL : error)
-      && (!is_limited || workers->n_threads == 0))
-    return FALSE;
-
-  g_queue_push_tail (&workers->jobs, job_new (func, data));
-  g_cond_signal (&workers->cond);
-
-  return TRUE;
+  return _gpu_workers_push_many (workers, max_threads, func, data, 1, error) == 1;
 }
 
 void

@@ -271,7 +271,7 @@ wake_workers_locked (GpuTransferPieces *pieces)
   for (guint i = 0; i < 2 && has_piece_locked (pieces)
                     && pieces->n_workers < pieces->max_workers; i++)
     {
-      if (!_gpu_transfer_push_copy (copy_in_worker, pieces_ref (pieces), TRUE))
+      if (_gpu_transfer_push_copies (copy_in_worker, pieces_ref (pieces), 1, TRUE) == 0)
         {
           _gpu_transfer_pieces_unref (pieces);
           return;

@@ -114,6 +114,37 @@ void     _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
                                      guint                      piece,
                                      guint8                    *data);
 
+/* gpu-transfer-claims.c: the pieces of a copy, which threads take in order, without a lock. */
+typedef struct
+{
+  guint n_chunks;
+  gint *first;                      /* by chunk: its first piece; the last element counts all */
+  gint *n_left;                     /* atomic; by chunk: pieces that are not copied yet */
+  gint  n_ready;                    /* atomic; leading pieces that threads may take */
+  gint  next;                       /* atomic; the next piece to take */
+} GpuTransferClaims;
+
+void     _gpu_transfer_claims_init  (GpuTransferClaims         *claims,
+                                     const GpuTransferChunking *chunking);
+void     _gpu_transfer_claims_clear (GpuTransferClaims         *claims);
+/* Allows threads to take the pieces of the first @n_chunks chunks. */
+void     _gpu_transfer_claims_set_ready (GpuTransferClaims     *claims,
+                                     guint                      n_chunks);
+/* Takes a piece. Returns FALSE if none is ready. */
+gboolean _gpu_transfer_claims_take  (GpuTransferClaims         *claims,
+                                     guint                     *chunk,
+                                     guint                     *piece);
+/* Reports that a piece of @chunk is copied. Returns TRUE if it was the last one of the chunk. */
+gboolean _gpu_transfer_claims_end   (GpuTransferClaims         *claims,
+                                     guint                      chunk);
+gboolean _gpu_transfer_claims_has_piece (GpuTransferClaims     *claims);
+gboolean _gpu_transfer_claims_is_copied (GpuTransferClaims     *claims,
+                                     guint                      chunk);
+/* Returns the number of pieces that no thread has taken, ready or not. */
+guint    _gpu_transfer_claims_get_n_left (GpuTransferClaims    *claims);
+/* Returns whether all chunks are ready. */
+gboolean _gpu_transfer_claims_is_all_ready (GpuTransferClaims  *claims);
+
 /* gpu-transfer-streaming.c: copies @size bytes, which do not overlap. */
 void     _gpu_transfer_copy_streaming (guint8               *to,
                                      const guint8           *from,
@@ -161,13 +192,15 @@ void     _gpu_transfer_pieces_cancel (GpuTransferPieces      *pieces,
                                      GDestroyNotify           func,
                                      gpointer                 data);
 
-/* gpu-transfer-threads.c. _gpu_transfer_push_copy() calls @func with @data on a copying thread, or
- * on a thread for files if @for_file is TRUE. _gpu_transfer_push_wait() calls it on a thread that
- * may wait for the device. Both return FALSE if no thread can be started. */
+/* gpu-transfer-threads.c. _gpu_transfer_push_copies() calls @func with @data on @n copying threads,
+ * or threads for files if @for_file is TRUE, and returns the number of calls, which is lower if
+ * threads cannot be started. _gpu_transfer_push_wait() calls it on a thread that may wait for the
+ * device, and returns FALSE if no thread can be started. */
 typedef void (*GpuTransferFunc) (gpointer data);
 
-gboolean _gpu_transfer_push_copy    (GpuTransferFunc         func,
+guint    _gpu_transfer_push_copies  (GpuTransferFunc         func,
                                      gpointer                data,
+                                     guint                   n,
                                      gboolean                for_file);
 gboolean _gpu_transfer_push_wait    (GpuTransferFunc         func,
                                      gpointer                data);

@@ -91,38 +91,39 @@ _gpu_transfer_report_threads (void)
     g_message ("gpumem: no thread for copies, which are slower without it: %s", text);
 }
 
-/* Returns FALSE if no thread can be started. Records the reason of the first failure only. */
-static gboolean
+/* Returns the number of calls of @func, which is lower than @n if no thread can be started. Records
+ * the reason of the first failure only. */
+static guint
 push (GpuWorkers       *workers,
       guint             max_threads,
       GpuTransferFunc   func,
-      gpointer          data)
+      gpointer          data,
+      guint             n)
 {
   g_autoptr (GError) failure = NULL;
+  guint n_pushed = _gpu_workers_push_many (workers, max_threads, func, data, n, &failure);
 
-  if (_gpu_workers_push (workers, max_threads, func, data, &failure))
-    return TRUE;
-
-  if (g_atomic_int_compare_and_exchange (&has_failed, FALSE, TRUE))
+  if (failure != NULL && g_atomic_int_compare_and_exchange (&has_failed, FALSE, TRUE))
     g_atomic_pointer_set (&failure_text, g_strdup (failure->message));
 
-  return FALSE;
+  return n_pushed;
 }
 
-gboolean
-_gpu_transfer_push_copy (GpuTransferFunc func,
-                         gpointer        data,
-                         gboolean        for_file)
+guint
+_gpu_transfer_push_copies (GpuTransferFunc func,
+                           gpointer        data,
+                           guint           n,
+                           gboolean        for_file)
 {
   return push (for_file ? &file_workers : &copy_workers, _gpu_transfer_get_n_threads (for_file),
-               func, data);
+               func, data, n);
 }
 
 gboolean
 _gpu_transfer_push_wait (GpuTransferFunc func,
                          gpointer        data)
 {
-  return push (&drive_workers, G_MAXUINT, func, data);
+  return push (&drive_workers, G_MAXUINT, func, data, 1) == 1;
 }
 
 void

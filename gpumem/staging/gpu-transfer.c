@@ -4,13 +4,10 @@
 #include "gpumem/staging/gpu-transfer-private.h"
 
 /* How long a copying thread waits for the next chunk, in microseconds. Chunks of a copy in flight
- * usually arrive sooner. */
+ * usually arrive sooner. First it polls, because waking a thread takes as long as copying several
+ * pieces. */
 #define LINGER_TIME 300
-
-/* The number of threads that each thread wakes: more in a blocking copy to the device that its
- * caller drives, because the device waits for the first chunk. */
-#define N_WOKEN 3
-#define N_WOKEN_FOR_SUBMITS_COPIED 7
+#define POLL_TIME 50
 
 struct _GpuTransfer
 {
@@ -23,6 +20,9 @@ struct _GpuTransfer
   gboolean          driven_by_caller; /* the blocking caller drives the copy */
   gboolean          submits_copied; /* each chunk is submitted after the CPU has copied it */
   guint             max_copy_workers;
+  GpuTransferClaims claims;         /* the pieces that threads copy */
+  gint              n_copying;      /* atomic; threads that may access the host memory */
+  gint              is_aborted;     /* atomic; set with the lock */
   GpuTransferLease  leases[GPU_TRANSFER_MAX_SLOTS];
   guint             n_leases;
   guint             per_lease;      /* chunks that fit into one lease */
@@ -37,18 +37,13 @@ struct _GpuTransfer
   GpuNativeEvent   *first;          /* nullable; completes when an in-order write may begin */
   GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until submitted */
   GpuNativeEvent  **host_waits;     /* by chunk; NULL if no command waits for the chunk */
-  guint            *n_left;         /* by chunk; pieces that are not copied yet */
   guint             n_submitted;    /* number of submitted chunks */
   gboolean          submitted;      /* TRUE if all chunks are submitted and `last` is set, or if the
                                      * submission failed */
   guint             n_ready;        /* number of leading chunks that threads may copy */
-  guint             chunk;          /* the next chunk to copy, and its next piece */
-  guint             piece;
-  guint             n_opened;       /* number of leading chunks that are copied and whose waits are
-                                     * signalled */
-  guint             n_copying;      /* threads that access the host memory */
+  gint              n_opened;       /* number of leading chunks that are copied and whose waits are
+                                     * signalled; also read without the lock */
   guint             n_copy_workers;
-  gboolean          aborted;
   GError           *failure;        /* nullable; the error of the device that aborted the copy */
 };
 
@@ -82,7 +77,7 @@ _gpu_transfer_unref (GpuTransfer *transfer)
   g_clear_pointer (&transfer->copy.progress, _gpu_progress_unref);
   g_free (transfer->events);
   g_free (transfer->host_waits);
-  g_free (transfer->n_left);
+  _gpu_transfer_claims_clear (&transfer->claims);
   g_mutex_clear (&transfer->lock);
   g_cond_clear (&transfer->cond);
   _gpu_native_context_unref (transfer->context);
@@ -118,121 +113,157 @@ signal_host_wait_locked (GpuTransfer *transfer,
   g_clear_pointer (&transfer->host_waits[chunk], _gpu_native_event_unref);
 }
 
+static gboolean
+is_aborted (GpuTransfer *transfer)
+{
+  return g_atomic_int_get (&transfer->is_aborted);
+}
+
 /* Aborts the copy. Once no thread accesses the host memory, signals all host-signalled waits, so
  * that no command waits forever. */
 static void
 abort_locked (GpuTransfer *transfer)
 {
-  transfer->aborted = TRUE;
+  g_atomic_int_set (&transfer->is_aborted, TRUE);
 
-  for (guint i = 0; transfer->n_copying == 0 && i < transfer->chunking.n_chunks; i++)
+  for (guint i = 0; g_atomic_int_get (&transfer->n_copying) == 0
+                    && i < transfer->chunking.n_chunks; i++)
     signal_host_wait_locked (transfer, i);
 
   g_cond_broadcast (&transfer->cond);
-}
-
-static gboolean
-has_piece_locked (const GpuTransfer *transfer)
-{
-  return !transfer->aborted && transfer->chunk < transfer->n_ready;
 }
 
 /* Called when the CPU has copied the next chunk. */
 static void
 open_chunk_locked (GpuTransfer *transfer)
 {
+  guint chunk = transfer->n_opened;
+
   if (transfer->copy.progress != NULL)
     {
       GpuTransferBox box;
 
-      _gpu_transfer_get_box (&transfer->chunking, transfer->n_opened, &box);
+      _gpu_transfer_get_box (&transfer->chunking, chunk, &box);
       _gpu_progress_add (transfer->copy.progress, box.width * box.height * box.depth);
     }
 
-  signal_host_wait_locked (transfer, transfer->n_opened++);
+  signal_host_wait_locked (transfer, chunk);
+  g_atomic_int_inc (&transfer->n_opened);
 }
 
+/* Called when all pieces of a chunk are copied: the leading chunks may be complete. */
 static void
-end_piece_locked (GpuTransfer *transfer,
-                  guint        chunk)
+open_chunks (GpuTransfer *transfer)
 {
-  transfer->n_copying--;
+  guint n_chunks = transfer->chunking.n_chunks;
 
-  if (transfer->aborted)
-    {
-      abort_locked (transfer);
-      return;
-    }
+  g_mutex_lock (&transfer->lock);
 
-  if (--transfer->n_left[chunk] > 0 || chunk != transfer->n_opened)
-    return;
-
-  while (transfer->n_opened < transfer->n_ready && transfer->n_left[transfer->n_opened] == 0)
+  while (!is_aborted (transfer) && (guint) transfer->n_opened < n_chunks
+         && _gpu_transfer_claims_is_copied (&transfer->claims, transfer->n_opened))
     open_chunk_locked (transfer);
 
-  if (transfer->submits_copied || transfer->n_opened == transfer->chunking.n_chunks)
+  if (transfer->submits_copied || (guint) transfer->n_opened == n_chunks)
     g_cond_broadcast (&transfer->cond);
+  g_mutex_unlock (&transfer->lock);
 }
 
-static void
-copy_piece_locked (GpuTransfer *transfer)
+/* Claims and copies a piece. Returns FALSE if there is none. Counts the thread before it checks
+ * whether the copy is aborted, so that abort_locked() sees the thread, or the thread the abort. */
+static gboolean
+copy_piece (GpuTransfer *transfer)
 {
-  guint chunk = transfer->chunk;
-  guint piece = transfer->piece++;
-  GpuTransferBox box;
+  guint chunk, piece;
+  gboolean is_claimed;
 
-  _gpu_transfer_get_box (&transfer->chunking, chunk, &box);
+  g_atomic_int_inc (&transfer->n_copying);
+  is_claimed = !is_aborted (transfer)
+               && _gpu_transfer_claims_take (&transfer->claims, &chunk, &piece);
 
-  if (transfer->piece == _gpu_transfer_get_n_pieces (&transfer->chunking, &box))
+  if (is_claimed)
     {
-      transfer->chunk++;
-      transfer->piece = 0;
+      GpuTransferBox box;
+
+      _gpu_transfer_get_box (&transfer->chunking, chunk, &box);
+      _gpu_transfer_copy_piece (&transfer->copy, &transfer->chunking, &box, piece,
+                                get_place (transfer, chunk));
+      if (_gpu_transfer_claims_end (&transfer->claims, chunk))
+        open_chunks (transfer);
     }
 
-  transfer->n_copying++;
-  g_mutex_unlock (&transfer->lock);
-  _gpu_transfer_copy_piece (&transfer->copy, &transfer->chunking, &box, piece,
-                            get_place (transfer, chunk));
-  g_mutex_lock (&transfer->lock);
-  end_piece_locked (transfer, chunk);
+  if (g_atomic_int_dec_and_test (&transfer->n_copying) && is_aborted (transfer))
+    {
+      g_mutex_lock (&transfer->lock);
+      abort_locked (transfer);
+      g_mutex_unlock (&transfer->lock);
+    }
+
+  return is_claimed;
+}
+
+static gboolean
+has_piece (GpuTransfer *transfer)
+{
+  return !is_aborted (transfer) && _gpu_transfer_claims_has_piece (&transfer->claims);
 }
 
 static void copy_in_worker (gpointer data);
 
-/* The threads wake further threads in turn, because waking a thread takes longer than copying a few
- * pieces. */
+/* Wakes all copying threads at once, also if no piece is ready yet. */
 static void
 wake_workers_locked (GpuTransfer *transfer)
 {
-  guint n_woken = transfer->submits_copied ? N_WOKEN_FOR_SUBMITS_COPIED : N_WOKEN;
+  guint n = MIN (transfer->max_copy_workers - transfer->n_copy_workers,
+                 _gpu_transfer_claims_get_n_left (&transfer->claims));
+  guint n_pushed;
 
-  for (guint i = 0; i < n_woken && !transfer->aborted
-                    && transfer->chunk < transfer->chunking.n_chunks
-                    && transfer->n_copy_workers < transfer->max_copy_workers; i++)
-    {
-      if (!_gpu_transfer_push_copy (copy_in_worker, _gpu_transfer_ref (transfer), FALSE))
-        {
-          _gpu_transfer_unref (transfer);
-          return;
-        }
+  if (n == 0 || is_aborted (transfer))
+    return;
 
-      transfer->n_copy_workers++;
-    }
+  for (guint i = 0; i < n; i++)
+    _gpu_transfer_ref (transfer);
+
+  n_pushed = _gpu_transfer_push_copies (copy_in_worker, transfer, n, FALSE);
+  transfer->n_copy_workers += n_pushed;
+
+  for (guint i = n_pushed; i < n; i++)
+    _gpu_transfer_unref (transfer);
 }
 
-/* Waits until a piece of a chunk is ready to be copied. Returns FALSE if there is none after
- * LINGER_TIME, so that the thread can serve other copies. */
 static gboolean
-wait_for_piece_locked (GpuTransfer *transfer)
+awaits_piece (GpuTransfer *transfer)
 {
-  gint64 deadline = g_get_monotonic_time () + LINGER_TIME;
+  return !is_aborted (transfer) && !_gpu_transfer_claims_has_piece (&transfer->claims)
+         && !_gpu_transfer_claims_is_all_ready (&transfer->claims);
+}
+
+/* Waits until a piece of a chunk is ready to be copied. If there is none after LINGER_TIME, ends the
+ * use of the thread and returns FALSE, so that the thread can serve other copies. Does both with the
+ * lock, so that set_ready_locked() wakes a thread for the next piece. */
+static gboolean
+wait_for_piece (GpuTransfer *transfer)
+{
+  gint64 start = g_get_monotonic_time ();
   gboolean in_time = TRUE;
+  gboolean found;
 
-  while (in_time && !has_piece_locked (transfer) && !transfer->aborted
-         && transfer->n_ready < transfer->chunking.n_chunks)
-    in_time = g_cond_wait_until (&transfer->cond, &transfer->lock, deadline);
+  while (awaits_piece (transfer) && g_get_monotonic_time () < start + POLL_TIME)
+    continue;
 
-  return has_piece_locked (transfer);
+  if (has_piece (transfer))
+    return TRUE;
+
+  g_mutex_lock (&transfer->lock);
+
+  while (in_time && awaits_piece (transfer))
+    in_time = g_cond_wait_until (&transfer->cond, &transfer->lock, start + LINGER_TIME);
+
+  found = has_piece (transfer);
+  if (!found)
+    transfer->n_copy_workers--;
+  g_mutex_unlock (&transfer->lock);
+
+  return found;
 }
 
 static void
@@ -240,14 +271,13 @@ copy_in_worker (gpointer data)
 {
   GpuTransfer *transfer = data;
 
-  g_mutex_lock (&transfer->lock);
-  wake_workers_locked (transfer);
+  do
+    {
+      while (copy_piece (transfer))
+        continue;
+    }
+  while (wait_for_piece (transfer));
 
-  while (wait_for_piece_locked (transfer))
-    copy_piece_locked (transfer);
-
-  transfer->n_copy_workers--;
-  g_mutex_unlock (&transfer->lock);
   _gpu_transfer_unref (transfer);
 }
 
@@ -257,6 +287,7 @@ set_ready_locked (GpuTransfer *transfer,
                   guint        n_ready)
 {
   transfer->n_ready = n_ready;
+  _gpu_transfer_claims_set_ready (&transfer->claims, n_ready);
   g_cond_broadcast (&transfer->cond);
   wake_workers_locked (transfer);
 }
@@ -293,12 +324,12 @@ wait_for_chunk_locked (GpuTransfer *transfer,
   GpuNativeEvent *event;
   gboolean success = TRUE;
 
-  while (!transfer->aborted && chunk >= transfer->n_ready
+  while (!is_aborted (transfer) && chunk >= transfer->n_ready
          && (found = find_event_locked (transfer, chunk)) == NULL)
     g_cond_wait (&transfer->cond, &transfer->lock);
 
-  if (transfer->aborted || chunk < transfer->n_ready)
-    return !transfer->aborted;
+  if (is_aborted (transfer) || chunk < transfer->n_ready)
+    return !is_aborted (transfer);
 
   event = g_steal_pointer (found);
 
@@ -326,10 +357,10 @@ wait_for_chunk_locked (GpuTransfer *transfer,
 }
 
 static gboolean
-is_copied_locked (const GpuTransfer *transfer)
+is_copied_locked (GpuTransfer *transfer)
 {
-  return transfer->n_copying == 0
-         && (transfer->aborted || transfer->n_opened == transfer->chunking.n_chunks);
+  return is_aborted (transfer) ? g_atomic_int_get (&transfer->n_copying) == 0
+                               : (guint) transfer->n_opened == transfer->chunking.n_chunks;
 }
 
 static void
@@ -343,7 +374,7 @@ wait_until_copied_locked (GpuTransfer *transfer)
  * thread per copy. With @copies, or if there is no copying thread, this thread copies as well. */
 static void
 drive (GpuTransfer *transfer,
-        gboolean     copies)
+       gboolean     copies)
 {
   GpuNativeEvent *last;
 
@@ -354,8 +385,13 @@ drive (GpuTransfer *transfer,
       if (!wait_for_chunk_locked (transfer, i))
         break;
 
-      while ((copies || transfer->n_copy_workers == 0) && has_piece_locked (transfer))
-        copy_piece_locked (transfer);
+      if (copies || transfer->n_copy_workers == 0)
+        {
+          g_mutex_unlock (&transfer->lock);
+          while (copy_piece (transfer))
+            continue;
+          g_mutex_lock (&transfer->lock);
+        }
     }
 
   wait_until_copied_locked (transfer);
@@ -407,13 +443,13 @@ get_host_wait (GpuTransfer     *transfer,
 
   *host_wait = NULL;
 
-  if (transfer->aborted)
+  if (is_aborted (transfer))
     {
       set_aborted_error_locked (transfer, error);
       return FALSE;
     }
 
-  if (chunk < transfer->n_opened)
+  if (chunk < (guint) transfer->n_opened)
     return TRUE;
 
   made = transfer->context->backend->transfer->create_host_wait (transfer->context, error);
@@ -519,26 +555,40 @@ enqueue_chunk (GpuTransfer      *transfer,
                       event, error);
 }
 
+static gboolean
+is_chunk_pending (GpuTransfer *transfer,
+                  guint        chunk)
+{
+  return !is_aborted (transfer) && chunk >= (guint) g_atomic_int_get (&transfer->n_opened);
+}
+
 /* Waits until the CPU has copied @chunk. Until then, this thread copies as well. */
 static gboolean
 wait_for_copied_chunk (GpuTransfer  *transfer,
                        guint         chunk,
                        GError      **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&transfer->lock);
+  g_autoptr (GMutexLocker) locker = NULL;
+  gint64 start;
 
-  while (!transfer->aborted && chunk >= transfer->n_opened)
-    {
-      if (has_piece_locked (transfer))
-        copy_piece_locked (transfer);
-      else
-        g_cond_wait (&transfer->cond, &transfer->lock);
-    }
+  while (is_chunk_pending (transfer, chunk) && copy_piece (transfer))
+    continue;
 
-  if (transfer->aborted)
+  start = g_get_monotonic_time ();
+  while (is_chunk_pending (transfer, chunk) && g_get_monotonic_time () < start + POLL_TIME)
+    continue;
+
+  if (!is_chunk_pending (transfer, chunk) && !is_aborted (transfer))
+    return TRUE;
+
+  locker = g_mutex_locker_new (&transfer->lock);
+  while (is_chunk_pending (transfer, chunk))
+    g_cond_wait (&transfer->cond, &transfer->lock);
+
+  if (is_aborted (transfer))
     set_aborted_error_locked (transfer, error);
 
-  return !transfer->aborted;
+  return !is_aborted (transfer);
 }
 
 /* Called before the command of @chunk is submitted. Waits itself or makes @stream wait. */
@@ -769,7 +819,7 @@ transfer_new (GpuNativeContext          *context,
   transfer->per_lease = _gpu_transfer_get_slot_size () / chunking->chunk_size;
   transfer->events = g_new0 (GpuNativeEvent *, chunking->n_chunks);
   transfer->host_waits = g_new0 (GpuNativeEvent *, chunking->n_chunks);
-  transfer->n_left = g_new (guint, chunking->n_chunks);
+  _gpu_transfer_claims_init (&transfer->claims, chunking);
   if (copy->bytes != NULL)
     g_bytes_ref (copy->bytes);
   if (copy->progress != NULL)
@@ -777,14 +827,6 @@ transfer_new (GpuNativeContext          *context,
   g_mutex_init (&transfer->lock);
   g_cond_init (&transfer->cond);
   _gpu_live_add (GPU_LIVE_TRANSFER, 1);
-
-  for (guint i = 0; i < chunking->n_chunks; i++)
-    {
-      GpuTransferBox box;
-
-      _gpu_transfer_get_box (chunking, i, &box);
-      transfer->n_left[i] = _gpu_transfer_get_n_pieces (chunking, &box);
-    }
 
   return transfer;
 }
@@ -920,7 +962,7 @@ wait_for_end (GpuTransfer *transfer,
     }
 
   wait_until_copied_locked (transfer);
-  last = transfer->aborted ? transfer->last : NULL;
+  last = is_aborted (transfer) ? transfer->last : NULL;
   g_mutex_unlock (&transfer->lock);
 
   if (last != NULL)
@@ -966,7 +1008,7 @@ _gpu_transfer_end (GpuTransfer  *transfer,
   if (is_staged && transfer->blocking)
     {
       g_mutex_lock (&transfer->lock);
-      whole = !transfer->aborted;
+      whole = !is_aborted (transfer);
       if (!whole)
         set_aborted_error_locked (transfer, error);
       g_mutex_unlock (&transfer->lock);
