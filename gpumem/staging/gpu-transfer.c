@@ -119,6 +119,12 @@ is_aborted (GpuTransfer *transfer)
   return g_atomic_int_get (&transfer->is_aborted);
 }
 
+static guint
+get_n_opened (GpuTransfer *transfer)
+{
+  return g_atomic_int_get (&transfer->n_opened);
+}
+
 /* Aborts the copy. Once no thread accesses the host memory, signals all host-signalled waits, so
  * that no command waits forever. */
 static void
@@ -137,7 +143,7 @@ abort_locked (GpuTransfer *transfer)
 static void
 open_chunk_locked (GpuTransfer *transfer)
 {
-  guint chunk = transfer->n_opened;
+  guint chunk = get_n_opened (transfer);
 
   if (transfer->copy.progress != NULL)
     {
@@ -159,11 +165,11 @@ open_chunks (GpuTransfer *transfer)
 
   g_mutex_lock (&transfer->lock);
 
-  while (!is_aborted (transfer) && (guint) transfer->n_opened < n_chunks
-         && _gpu_transfer_claims_is_copied (&transfer->claims, transfer->n_opened))
+  while (!is_aborted (transfer) && get_n_opened (transfer) < n_chunks
+         && _gpu_transfer_claims_is_copied (&transfer->claims, get_n_opened (transfer)))
     open_chunk_locked (transfer);
 
-  if (transfer->submits_copied || (guint) transfer->n_opened == n_chunks)
+  if (transfer->submits_copied || get_n_opened (transfer) == n_chunks)
     g_cond_broadcast (&transfer->cond);
   g_mutex_unlock (&transfer->lock);
 }
@@ -237,9 +243,9 @@ awaits_piece (GpuTransfer *transfer)
          && !_gpu_transfer_claims_is_all_ready (&transfer->claims);
 }
 
-/* Waits until a piece of a chunk is ready to be copied. If there is none after LINGER_TIME, ends the
- * use of the thread and returns FALSE, so that the thread can serve other copies. Does both with the
- * lock, so that set_ready_locked() wakes a thread for the next piece. */
+/* Waits until a piece of a chunk is ready to be copied. If there is none after LINGER_TIME, returns
+ * FALSE, so that the thread can serve other copies. The lock covers the last look for a piece and
+ * the end of the worker, so that set_ready_locked() wakes a worker for the next piece. */
 static gboolean
 wait_for_piece (GpuTransfer *transfer)
 {
@@ -360,7 +366,7 @@ static gboolean
 is_copied_locked (GpuTransfer *transfer)
 {
   return is_aborted (transfer) ? g_atomic_int_get (&transfer->n_copying) == 0
-                               : (guint) transfer->n_opened == transfer->chunking.n_chunks;
+                               : get_n_opened (transfer) == transfer->chunking.n_chunks;
 }
 
 static void
@@ -449,7 +455,7 @@ get_host_wait (GpuTransfer     *transfer,
       return FALSE;
     }
 
-  if (chunk < (guint) transfer->n_opened)
+  if (chunk < get_n_opened (transfer))
     return TRUE;
 
   made = transfer->context->backend->transfer->create_host_wait (transfer->context, error);
@@ -559,7 +565,7 @@ static gboolean
 is_chunk_pending (GpuTransfer *transfer,
                   guint        chunk)
 {
-  return !is_aborted (transfer) && chunk >= (guint) g_atomic_int_get (&transfer->n_opened);
+  return !is_aborted (transfer) && chunk >= get_n_opened (transfer);
 }
 
 /* Waits until the CPU has copied @chunk. Until then, this thread copies as well. */
