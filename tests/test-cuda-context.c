@@ -553,6 +553,7 @@ typedef struct
   GpuLaunch  *launch;
   GpuBuffer  *from;
   GpuBuffer  *to;
+  GpuBuffer  *bytes;
 } Outside;
 
 static GpuArguments *
@@ -563,6 +564,30 @@ add_arguments (GpuBuffer *buffer, gint64 n)
   gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
   gpu_arguments_add_int (arguments, n);
   return arguments;
+}
+
+/* The blocking calls wait for the stream while it is idle. */
+static void
+block_outside (Outside *self)
+{
+  const guint8 written[4] = { 5, 6, 7, 8 };
+  const guint8 pattern = 3;
+  g_autoptr (GError) error = NULL;
+  guint8 content[8] = { 0 };
+
+  test_assert_ok (gpu_stream_fill (self->stream, GPU_MEMORY (self->bytes), 0, sizeof content,
+                                   &pattern, 1, &error), error);
+  g_assert_true (get_current () == self->current);
+  test_assert_ok (gpu_stream_synchronize (self->stream, NULL, &error), error);
+  g_assert_true (get_current () == self->current);
+  test_assert_ok (gpu_buffer_write (self->bytes, self->stream, 0, written, sizeof written, NULL,
+                                    &error), error);
+  g_assert_true (get_current () == self->current);
+  test_assert_ok (gpu_buffer_read (self->bytes, self->stream, 0, content, sizeof content, NULL,
+                                   &error), error);
+  g_assert_true (get_current () == self->current);
+  g_assert_cmpmem (content, 4, written, 4);
+  test_assert_value (content + 4, pattern, 4);
 }
 
 static gpointer
@@ -585,6 +610,7 @@ work_outside (gpointer data)
   g_assert_true (get_current () == self->current);
   test_assert_ok (gpu_stream_launch_prepared (self->stream, self->launch, &error), error);
   g_assert_true (get_current () == self->current);
+  block_outside (self);
 
   if (self->current != NULL)
     g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&popped), ==, CUDA_SUCCESS);
@@ -598,6 +624,7 @@ check_outside (TestFixture *fixture, Outside *self)
   const GpuExtent grid = { N_ITEMS, 1, 1 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  g_autoptr (GpuBuffer) bytes = test_buffer_filled (fixture, 8, 0);
   g_autoptr (GpuArguments) arguments = add_arguments (to, 2);
   g_autoptr (GpuLaunch) launch = gpu_launch_new (self->kernel, &grid, NULL, NULL, 0,
                                                  GPU_LAUNCH_FLAGS_NONE, arguments, &error);
@@ -606,6 +633,7 @@ check_outside (TestFixture *fixture, Outside *self)
   g_assert_no_error (error);
   self->launch = launch;
   self->to = to;
+  self->bytes = bytes;
   g_thread_join (g_thread_new ("outside", work_outside, self));
   content = test_content (to);
   for (guint i = 0; i < N_ITEMS; i++)
@@ -657,18 +685,90 @@ contexts_other_current_contexts (TestFixture *fixture)
 
 static struct
 {
-  __typeof__ (_gpu_cuda.cuMemcpyDtoDAsync)  copy;
-  CUcontext                                 wanted;
-  CUresult                                  code;   /* with another current context */
-  guint                                     n_calls;
+  GpuCudaApi  api;
+  CUcontext   wanted;
+  CUresult    code;                     /* with another current context */
+  guint       n_calls;
 }
 strict;
 
-static CUresult CUDAAPI
-copy_strictly (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+#define STRICT(name, parameters, arguments) \
+  static CUresult CUDAAPI \
+  strict_##name parameters \
+  { \
+    strict.n_calls++; \
+    return get_current () == strict.wanted ? strict.api.name arguments : strict.code; \
+  }
+
+STRICT (cuMemcpyDtoDAsync, (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream),
+        (to, from, size, stream))
+STRICT (cuMemcpyHtoDAsync, (CUdeviceptr to, const void *from, size_t size, CUstream stream),
+        (to, from, size, stream))
+STRICT (cuMemcpyDtoHAsync, (void *to, CUdeviceptr from, size_t size, CUstream stream),
+        (to, from, size, stream))
+STRICT (cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t size, CUstream stream),
+        (to, value, size, stream))
+
+typedef gboolean (*StrictFunc) (GpuStream *stream, GpuBuffer *to, GpuBuffer *from, GError **error);
+
+static gboolean
+copy_strictly (GpuStream *stream, GpuBuffer *to, GpuBuffer *from, GError **error)
 {
-  strict.n_calls++;
-  return get_current () == strict.wanted ? strict.copy (to, from, size, stream) : strict.code;
+  return gpu_stream_copy (stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0, 64, error);
+}
+
+static gboolean
+write_strictly (GpuStream *stream, GpuBuffer *to, GpuBuffer *from, GError **error)
+{
+  guint8 bytes[64];
+
+  memset (bytes, 7, sizeof bytes);
+  return gpu_buffer_write (to, stream, 0, bytes, sizeof bytes, NULL, error);
+}
+
+/* The bytes that were read become the contents of @to. */
+static gboolean
+read_strictly (GpuStream *stream, GpuBuffer *to, GpuBuffer *from, GError **error)
+{
+  guint8 bytes[64] = { 0 };
+  gboolean success = gpu_buffer_read (from, stream, 0, bytes, sizeof bytes, NULL, error);
+
+  _gpu_cuda = strict.api;
+  return gpu_buffer_write (to, stream, 0, bytes, sizeof bytes, NULL, NULL) && success;
+}
+
+static gboolean
+fill_strictly (GpuStream *stream, GpuBuffer *to, GpuBuffer *from, GError **error)
+{
+  const guint8 value = 7;
+
+  return gpu_stream_fill (stream, GPU_MEMORY (to), 0, 64, &value, 1, error);
+}
+
+static void
+run_strictly (TestFixture *fixture, StrictFunc func, const char *name, gboolean works,
+              guint n_calls)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) from = test_buffer_filled (fixture, 64, 7);
+  g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, 64, 0);
+  g_autoptr (GBytes) content = NULL;
+
+  test_synchronize (fixture->stream);
+  strict.api = _gpu_cuda;
+  strict.n_calls = 0;
+  _gpu_cuda.cuMemcpyDtoDAsync = strict_cuMemcpyDtoDAsync;
+  _gpu_cuda.cuMemcpyHtoDAsync = strict_cuMemcpyHtoDAsync;
+  _gpu_cuda.cuMemcpyDtoHAsync = strict_cuMemcpyDtoHAsync;
+  _gpu_cuda.cuMemsetD8Async = strict_cuMemsetD8Async;
+  g_assert_cmpint (func (fixture->stream, to, from, &error), ==, works);
+  _gpu_cuda = strict.api;
+  g_assert_cmpuint (strict.n_calls, ==, n_calls);
+  g_assert_null (get_current ());
+  if (!works)
+    g_assert_true (strstr (error->message, name) != NULL);
+  content = test_content (to);
+  test_assert_value (g_bytes_get_data (content, NULL), works ? 7 : 0, 64);
 }
 
 /* If the driver rejects an operation because no context is current, the library makes the stream's
@@ -682,36 +782,78 @@ contexts_requires_current_context (TestFixture *fixture)
     { CUDA_ERROR_INVALID_VALUE, TRUE, 2 }, { CUDA_ERROR_INVALID_VALUE, FALSE, 2 },
     { CUDA_ERROR_NOT_SUPPORTED, TRUE, 1 },
   };
-  g_autoptr (GpuBuffer) from = NULL;
+  const struct { StrictFunc func; const char *name; } operations[] = {
+    { copy_strictly, "cuMemcpyDtoDAsync" }, { write_strictly, "cuMemcpyHtoDAsync" },
+    { read_strictly, "cuMemcpyDtoHAsync" }, { fill_strictly, "cuMemsetD8Async" },
+  };
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  from = test_buffer_filled (fixture, 64, 7);
-  test_synchronize (fixture->stream);
-  strict.copy = _gpu_cuda.cuMemcpyDtoDAsync;
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, 64, 0);
-      g_autoptr (GBytes) content = NULL;
-      gboolean works = cases[i].reachable && cases[i].n_calls == 2;
+    for (guint j = 0; j < G_N_ELEMENTS (operations); j++)
+      {
+        strict.wanted = cases[i].reachable ? test_cuda_context (fixture) : (CUcontext) 1;
+        strict.code = cases[i].code;
+        run_strictly (fixture, operations[j].func, operations[j].name,
+                      cases[i].reachable && cases[i].n_calls == 2, cases[i].n_calls);
+      }
+}
 
-      test_synchronize (fixture->stream);
-      strict.wanted = cases[i].reachable ? test_cuda_context (fixture) : (CUcontext) 1;
-      strict.code = cases[i].code;
-      strict.n_calls = 0;
-      _gpu_cuda.cuMemcpyDtoDAsync = copy_strictly;
-      g_assert_cmpint (gpu_stream_copy (fixture->stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0,
-                                        64, &error), ==, works);
-      _gpu_cuda.cuMemcpyDtoDAsync = strict.copy;
-      g_assert_cmpuint (strict.n_calls, ==, cases[i].n_calls);
-      g_assert_null (get_current ());
-      if (!works)
-        g_assert_true (strstr (error->message, "cuMemcpyDtoDAsync") != NULL);
-      content = test_content (to);
-      test_assert_value (g_bytes_get_data (content, NULL), works ? 7 : 0, 64);
-    }
+static CUresult CUDAAPI
+strict_cuStreamSynchronize (CUstream stream)
+{
+  strict.n_calls++;
+  return get_current () == strict.wanted ? strict.api.cuStreamSynchronize (stream)
+                                         : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static CUresult CUDAAPI
+strict_cuStreamQuery (CUstream stream)
+{
+  strict.n_calls++;
+  return get_current () == strict.wanted ? strict.api.cuStreamQuery (stream)
+                                         : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* If the driver rejects a wait because no context is current, the library makes the stream's
+ * context current and waits. */
+static void
+contexts_wait_requires_current_context (TestFixture *fixture)
+{
+  const guint8 bytes[4] = { 1, 2, 3, 4 };
+  const GpuCudaApi api = _gpu_cuda;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) from = NULL;
+  g_autoptr (GpuBuffer) to = NULL;
+  guint8 content[4];
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  from = test_buffer_filled (fixture, sizeof bytes, 0);
+  to = test_buffer_filled (fixture, sizeof bytes, 0);
+  test_synchronize (fixture->stream);
+  strict.api = _gpu_cuda_raw;
+  strict.wanted = test_cuda_context (fixture);
+  strict.n_calls = 0;
+
+  _gpu_cuda.cuStreamSynchronize = strict_cuStreamSynchronize;
+  test_assert_ok (gpu_buffer_write (from, fixture->stream, 0, bytes, sizeof bytes, NULL, &error),
+                  error);
+  g_assert_cmpuint (strict.n_calls, >, 0);
+  g_assert_null (get_current ());
+  strict.n_calls = 0;
+  _gpu_cuda_raw.cuStreamQuery = strict_cuStreamQuery;
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0,
+                                   sizeof bytes, &error), error);
+  test_assert_ok (gpu_stream_synchronize (fixture->stream, NULL, &error), error);
+  g_assert_cmpuint (strict.n_calls, >=, 2);
+  g_assert_null (get_current ());
+  _gpu_cuda = api;
+  _gpu_cuda_raw = strict.api;
+  test_assert_ok (gpu_buffer_read (to, fixture->stream, 0, content, sizeof content, NULL, &error),
+                  error);
+  g_assert_cmpmem (content, sizeof content, bytes, sizeof bytes);
 }
 
 static CUresult CUDAAPI
@@ -824,6 +966,7 @@ main (int argc, char **argv)
   test_add ("timed-wait-polls", contexts_timed_wait_polls);
   test_add ("other-current-contexts", contexts_other_current_contexts);
   test_add ("requires-current-context", contexts_requires_current_context);
+  test_add ("wait-requires-current-context", contexts_wait_requires_current_context);
   test_add ("after-failure", contexts_after_failure);
   test_add ("lost-at-operation", contexts_lost_at_operation);
   return test_run ();

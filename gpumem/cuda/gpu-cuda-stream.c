@@ -373,14 +373,17 @@ block (GpuCudaContext  *context,
 }
 
 /* Caller has entered the context. Blocks even if a query of the status failed, because the caller
- * may then free memory that the work uses. */
+ * may then free memory that the work uses. @code is the result of earlier queries. */
 static gboolean
 finish_entered (GpuCudaContext  *context,
                 GpuCudaStream   *stream,
+                CUresult         code,
                 GError         **error)
 {
-  CUresult code = _gpu_cuda_poll (context, stream->last, stream->stream, G_MAXINT64);
   const char *function;
+
+  if (code != CUDA_ERROR_NOT_READY)
+    code = _gpu_cuda_poll (context, stream->last, stream->stream, G_MAXINT64);
 
   if (code == CUDA_SUCCESS)
     return TRUE;
@@ -390,18 +393,28 @@ finish_entered (GpuCudaContext  *context,
   return _gpu_cuda_check (code, function, error);
 }
 
-static gboolean
+/* Most waits end while the thread polls, which needs no current context. */
+GPU_HOT static gboolean
 stream_finish (GpuNativeStream  *native,
                GError          **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native->context;
+  GpuCudaStream *stream = (GpuCudaStream *) native;
+  CUresult code = CUDA_ERROR_INVALID_CONTEXT;
+  GpuCudaCall call;
   gboolean entered;
   gboolean success;
+
+  if (_gpu_cuda_begin_plain (native, NULL, &call))
+    code = _gpu_cuda_poll (context, NULL, stream->stream, G_MAXINT64);
+
+  if (G_LIKELY (code == CUDA_SUCCESS))
+    return TRUE;
 
   if (!_gpu_cuda_enter_again (context, &entered, error))
     return FALSE;
 
-  success = finish_entered (context, (GpuCudaStream *) native, error);
+  success = finish_entered (context, stream, code, error);
   _gpu_cuda_leave (entered);
 
   return success;

@@ -369,21 +369,6 @@ copy_linear (CUmemorytype destination_type,
 
 /* --- linear ----------------------------------------------------------------------------------- */
 
-ENTRY (cuMemcpyHtoDAsync,
-       (CUdeviceptr destination, const void *source, size_t size, CUstream stream),
-       (destination, source, size, stream))
-{
-  return copy_linear (CU_MEMORYTYPE_DEVICE, destination, CU_MEMORYTYPE_HOST,
-                      GPOINTER_TO_SIZE (source), size, stream, FALSE);
-}
-
-ENTRY (cuMemcpyDtoHAsync, (void *destination, CUdeviceptr source, size_t size, CUstream stream),
-       (destination, source, size, stream))
-{
-  return copy_linear (CU_MEMORYTYPE_HOST, GPOINTER_TO_SIZE (destination), CU_MEMORYTYPE_DEVICE,
-                      source, size, stream, FALSE);
-}
-
 static gboolean
 is_pieced (CUdeviceptr address,
            size_t      size)
@@ -393,8 +378,51 @@ is_pieced (CUdeviceptr address,
   return memory != NULL && memory->address + memory->size - address < size;
 }
 
-/* If a range spans several mapped chunks, driver 580.159 finds the chunks only while the stream's
- * context is current. */
+/* Gets the stream of a linear copy or fill. If the range on the device spans several mapped chunks,
+ * driver 580.159 finds the chunks only while the stream's context is current. */
+static CUresult
+resolve_linear (CUstream    handle,
+                CUdeviceptr address,
+                size_t      size,
+                Stream    **stream)
+{
+  TRY (stream_resolve_own (handle, stream));
+  return (*stream)->object.context != context_peek () && is_pieced (address, size)
+         ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static CUresult
+copy_host (const Copy *copy,
+           CUdeviceptr address,
+           CUstream    handle)
+{
+  Stream *stream;
+
+  TRY (resolve_linear (handle, address, copy->width, &stream));
+  TRY (wait_for_buffer (copy, stream));
+  TRY (resolve_linear (handle, address, copy->width, &stream));
+  return copy_submit_to (stream, copy, FALSE);
+}
+
+ENTRY (cuMemcpyHtoDAsync,
+       (CUdeviceptr destination, const void *source, size_t size, CUstream stream),
+       (destination, source, size, stream))
+{
+  const Copy copy = linear (CU_MEMORYTYPE_DEVICE, destination, CU_MEMORYTYPE_HOST,
+                            GPOINTER_TO_SIZE (source), size);
+
+  return copy_host (&copy, destination, stream);
+}
+
+ENTRY (cuMemcpyDtoHAsync, (void *destination, CUdeviceptr source, size_t size, CUstream stream),
+       (destination, source, size, stream))
+{
+  const Copy copy = linear (CU_MEMORYTYPE_HOST, GPOINTER_TO_SIZE (destination),
+                            CU_MEMORYTYPE_DEVICE, source, size);
+
+  return copy_host (&copy, source, stream);
+}
+
 ENTRY (cuMemcpyDtoDAsync,
        (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream handle),
        (destination, source, size, handle))
@@ -402,10 +430,8 @@ ENTRY (cuMemcpyDtoDAsync,
   const Copy copy = linear (CU_MEMORYTYPE_DEVICE, destination, CU_MEMORYTYPE_DEVICE, source, size);
   Stream *stream;
 
-  TRY (stream_resolve_own (handle, &stream));
-  if (stream->object.context != context_peek () &&
-      (is_pieced (destination, size) || is_pieced (source, size)))
-    return CUDA_ERROR_INVALID_VALUE;
+  TRY (resolve_linear (handle, destination, size, &stream));
+  TRY (resolve_linear (handle, source, size, &stream));
   return copy_submit_to (stream, &copy, FALSE);
 }
 
@@ -591,7 +617,10 @@ fill_submit (guint64  address,
   CUresult code;
   Op *op;
 
-  TRY (stream_resolve (handle, &stream));
+  if (height == 1)
+    TRY (resolve_linear (handle, address, fill.width, &stream));
+  else
+    TRY (stream_resolve (handle, &stream));
   if (width == 0 || height == 0)
     return CUDA_SUCCESS;
   if (address % unit != 0 || (height > 1 && (pitch % unit != 0 || pitch < fill.width)))

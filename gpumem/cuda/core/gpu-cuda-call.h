@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The begin and end functions that every op calls if it enqueues work. Copies on the device and
- * launches enter the context only if the driver requires a current context: see
- * _gpu_cuda_begin_plain().
+ * The begin and end functions that every op calls if it enqueues work. Frequent operations enter
+ * the context only if the driver requires a current context: see _gpu_cuda_begin_plain().
  */
 #pragma once
 
@@ -48,10 +47,10 @@ _gpu_cuda_begin (GpuNativeStream  *stream,
              || _gpu_cuda_begin_event (stream, event, call, error));
 }
 
-/* Begins a device copy or launch without entering the context, which saves a query of the current
- * context. Returns FALSE if the caller must call _begin() instead. If the stream has a handle of
- * its own, the driver uses the context of the stream. If a driver does need a current context, the
- * driver call fails without effect. The op then calls _gpu_cuda_enter_late(). */
+/* Begins an operation without entering the context, which saves a query of the current context.
+ * Returns FALSE if the caller must call _begin() instead. If the stream has a handle of its own,
+ * the driver uses the context of the stream. If a driver does need a current context, the driver
+ * call fails without effect. The op then calls _gpu_cuda_enter_late(). */
 static inline gboolean
 _gpu_cuda_begin_plain (GpuNativeStream  *stream,
                        GpuNativeEvent  **event,

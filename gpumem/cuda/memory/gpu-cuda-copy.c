@@ -253,12 +253,17 @@ copy_pieces (GpuNativeStream *stream,
 
 static inline CUresult
 write_bytes (GpuNativeStream *stream,
+             GpuCudaCall     *call,
              GpuCudaBuffer   *to,
              gsize            offset,
              gconstpointer    data,
              gsize            size)
 {
-  CUresult code = copy_in (to, offset, data, size, get_stream (stream));
+  CUresult code;
+
+  do
+    code = copy_in (to, offset, data, size, get_stream (stream));
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, call, code));
 
   return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
          ? code : copy_pieces (stream, to, offset, (guint8 *) data, size, TRUE, code);
@@ -266,12 +271,17 @@ write_bytes (GpuNativeStream *stream,
 
 static inline CUresult
 read_bytes (GpuNativeStream *stream,
+            GpuCudaCall     *call,
             GpuCudaBuffer   *from,
             gsize            offset,
             gpointer         data,
             gsize            size)
 {
-  CUresult code = copy_out (data, from, offset, size, get_stream (stream));
+  CUresult code;
+
+  do
+    code = copy_out (data, from, offset, size, get_stream (stream));
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, call, code));
 
   return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
          ? code : copy_pieces (stream, from, offset, data, size, FALSE, code);
@@ -280,6 +290,7 @@ read_bytes (GpuNativeStream *stream,
 /* Does not block behind pending work, within limits. */
 static CUresult
 write_behind (GpuNativeStream  *stream,
+              GpuCudaCall      *call,
               GpuCudaBuffer    *to,
               gsize             offset,
               gconstpointer     data,
@@ -289,7 +300,7 @@ write_behind (GpuNativeStream  *stream,
   CUresult code;
 
   if (to->base.host != NULL)
-    return write_bytes (stream, to, offset, data, size);
+    return write_bytes (stream, call, to, offset, data, size);
 
   code = _gpu_cuda_write_behind ((GpuCudaContext *) stream->context, get_stream (stream),
                                  to->address + offset, data, size, function);
@@ -318,7 +329,7 @@ _gpu_cuda_write (GpuNativeStream  *stream,
   code = _gpu_cuda_finish_for_host (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = write_behind (stream, to, offset, data, size, &function);
+    code = write_behind (stream, &call, to, offset, data, size, &function);
 
   return _gpu_cuda_end (stream, event, &call, code, error, function,
                         "%" G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
@@ -345,7 +356,7 @@ _gpu_cuda_read (GpuNativeStream  *stream,
   code = _gpu_cuda_finish_for_host (stream, source, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = read_bytes (stream, from, offset, data, size);
+    code = read_bytes (stream, &call, from, offset, data, size);
 
   return _gpu_cuda_end (stream, event, &call, code, error,
                         from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync",
@@ -353,8 +364,35 @@ _gpu_cuda_read (GpuNativeStream  *stream,
                         G_GSIZE_FORMAT " bytes", size, offset, source->size);
 }
 
+/* Begins a copy for which the caller waits. */
+static inline gboolean
+begin_now (GpuNativeStream  *stream,
+           GpuNativeBuffer  *buffer,
+           GpuCudaCall      *call,
+           GError          **error)
+{
+  return (G_LIKELY (buffer->host == NULL) && _gpu_cuda_begin_plain (stream, NULL, call))
+         || _gpu_cuda_begin (stream, NULL, call, error);
+}
+
+/* Sets the error of a copy for which the caller waits, or of the wait. */
+GPU_COLD static gboolean
+fail_now (GpuNativeStream  *stream,
+          GpuCudaCall      *call,
+          CUresult          code,
+          const char       *function,
+          GpuNativeBuffer  *buffer,
+          gsize             offset,
+          gsize             size,
+          GError          **error)
+{
+  return _gpu_cuda_end (stream, NULL, call, code, error, function,
+                        "%" G_GSIZE_FORMAT " bytes at offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, buffer->size);
+}
+
 /* Waits even if the copy failed, because the caller may reuse its memory after this call. */
-static gboolean
+GPU_HOT static gboolean
 end_now (GpuNativeStream  *stream,
          GpuCudaCall      *call,
          CUresult          code,
@@ -364,22 +402,25 @@ end_now (GpuNativeStream  *stream,
          gsize             size,
          GError          **error)
 {
-  CUresult waited = _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+  CUresult waited;
+
+  do
+    waited = _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+  while (G_UNLIKELY (waited != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, call, waited));
 
   stream->partial = FALSE;
 
-  if (code == CUDA_SUCCESS)
+  if (G_LIKELY (code == CUDA_SUCCESS))
     {
       function = "cuStreamSynchronize";
       code = waited;
     }
 
-  return _gpu_cuda_end (stream, NULL, call, code, error, function,
-                        "%" G_GSIZE_FORMAT " bytes at offset %" G_GSIZE_FORMAT " of %"
-                        G_GSIZE_FORMAT " bytes", size, offset, buffer->size);
+  return _gpu_cuda_end_plain (stream, call, code)
+         || fail_now (stream, call, code, function, buffer, offset, size, error);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_cuda_write_now (GpuNativeStream  *stream,
                      GpuNativeBuffer  *destination,
                      gsize             offset,
@@ -390,15 +431,15 @@ _gpu_cuda_write_now (GpuNativeStream  *stream,
   GpuCudaBuffer *to = (GpuCudaBuffer *) destination;
   GpuCudaCall call;
 
-  if (!_gpu_cuda_begin (stream, NULL, &call, error))
+  if (!begin_now (stream, destination, &call, error))
     return FALSE;
 
-  return end_now (stream, &call, write_bytes (stream, to, offset, data, size),
+  return end_now (stream, &call, write_bytes (stream, &call, to, offset, data, size),
                   to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync", destination,
                   offset, size, error);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_cuda_read_now (GpuNativeStream  *stream,
                     GpuNativeBuffer  *source,
                     gsize             offset,
@@ -409,10 +450,10 @@ _gpu_cuda_read_now (GpuNativeStream  *stream,
   GpuCudaBuffer *from = (GpuCudaBuffer *) source;
   GpuCudaCall call;
 
-  if (!_gpu_cuda_begin (stream, NULL, &call, error))
+  if (!begin_now (stream, source, &call, error))
     return FALSE;
 
-  return end_now (stream, &call, read_bytes (stream, from, offset, data, size),
+  return end_now (stream, &call, read_bytes (stream, &call, from, offset, data, size),
                   from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync", source, offset,
                   size, error);
 }

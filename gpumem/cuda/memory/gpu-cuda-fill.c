@@ -251,7 +251,8 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
     return _gpu_cuda_fill_ordinary (stream, destination, offset, size, pattern, pattern_size,
                                     event, error);
 
-  if (!_gpu_cuda_begin (stream, event, &call, error))
+  if (!(period != 0 && _gpu_cuda_begin_plain (stream, event, &call))
+      && !_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
   if (period == 0 && !_gpu_cuda_load_builtins (context, &failure))
@@ -261,11 +262,12 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
       return FALSE;
     }
 
-  if (period != 0)
-    code = set_linear (address, size, pattern, period, handle, &function);
-  else
-    code = launch (context->builtins[GPU_CUDA_BUILTIN_FILL], address, size, pattern, pattern_size,
-                   handle);
+  do
+    code = period != 0
+           ? set_linear (address, size, pattern, period, handle, &function)
+           : launch (context->builtins[GPU_CUDA_BUILTIN_FILL], address, size, pattern,
+                     pattern_size, handle);
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
 
   if (_gpu_cuda_end_plain (stream, &call, code))
     return TRUE;
