@@ -62,7 +62,7 @@ read_spilled (GpuMemory     *memory,
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_buffer_read (GpuBuffer     *buffer,
                  GpuStream     *stream,
                  gsize          offset,
@@ -115,7 +115,7 @@ gpu_buffer_read (GpuBuffer     *buffer,
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_buffer_write (GpuBuffer      *buffer,
                   GpuStream      *stream,
                   gsize           offset,

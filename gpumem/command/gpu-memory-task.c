@@ -9,7 +9,7 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 
-GpuTimeline *
+GPU_HOT GpuTimeline *
 _gpu_memory_peek_timeline (GpuMemory     *memory,
                            GpuStream     *stream,
                            const char    *function,
@@ -47,7 +47,7 @@ _gpu_memory_begin_wait (GpuMemory     *memory,
   return TRUE;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_memory_wait_for_operation (GpuTimeline  *timeline,
                                 GpuPending   *pending,
                                 const char   *function,

@@ -120,7 +120,7 @@ run_read (gconstpointer     operation,
                                         transfer->data, transfer->size, event, error);
 }
 
-static gboolean
+GPU_HOT static gboolean
 run_write_now (gconstpointer     operation,
                GpuNativeStream  *stream,
                GpuNativeEvent  **event G_GNUC_UNUSED,
@@ -133,7 +133,7 @@ run_write_now (gconstpointer     operation,
                                              error);
 }
 
-static gboolean
+GPU_HOT static gboolean
 run_read_now (gconstpointer     operation,
               GpuNativeStream  *stream,
               GpuNativeEvent  **event G_GNUC_UNUSED,
@@ -504,7 +504,7 @@ check_host_overlap (const Transfer  *transfer,
 }
 
 /* Inline, so that the compiler removes the other direction where @write is a constant. */
-static inline gboolean
+GPU_HOT static inline gboolean
 transfer_memory (GpuTimeline  *timeline,
                  const char   *function,
                  gboolean      write,
@@ -536,7 +536,7 @@ transfer_memory (GpuTimeline  *timeline,
   return size == 0 || submit_transfer (timeline, &submission, transfer, bytes, pending, error);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_write (GpuTimeline   *timeline,
                      const char    *function,
                      GpuMemory     *destination,
@@ -552,7 +552,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   return transfer_memory (timeline, function, TRUE, &transfer, bytes, pending, error);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_read (GpuTimeline  *timeline,
                     const char   *function,
                     GpuMemory    *source,

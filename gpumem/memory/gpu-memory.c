@@ -554,7 +554,7 @@ _gpu_memory_inherit_flags (GpuMemory       *parent,
   return FALSE;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_memory_check_host (GpuMemory   *memory,
                         const char  *function,
                         gboolean     write,

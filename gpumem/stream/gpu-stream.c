@@ -1221,7 +1221,7 @@ gpu_stream_is_idle (GpuStream  *stream,
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_stream_synchronize (GpuStream     *stream,
                         GCancellable  *cancellable,
                         GError       **error)

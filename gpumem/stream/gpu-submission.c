@@ -412,7 +412,7 @@ can_run_now_locked (GpuTimeline         *timeline,
 }
 
 /* Sets `covers` of @pending without an event: there is nothing to wait for. */
-static gboolean
+GPU_HOT static gboolean
 run_now_locked (GpuTimeline          *timeline,
                 const GpuSubmission  *submission,
                 GpuPending           *pending,
@@ -489,7 +489,7 @@ run_map_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-G_GNUC_NO_INLINE static gboolean
+GPU_HOT G_GNUC_NO_INLINE static gboolean
 run_pending_locked (GpuTimeline          *timeline,
                     const GpuSubmission  *submission,
                     GpuPending           *pending,

@@ -143,7 +143,7 @@ _gpu_timeline_check_points (GpuTimeline  *timeline,
   return _gpu_timeline_check_points_locked (timeline, first, last, error);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_check (GpuTimeline  *timeline,
                      guint64       seq,
                      GError      **error)

@@ -163,10 +163,13 @@ void            _gpu_timeline_use             (GpuTimeline       *timeline);
 void            _gpu_timeline_unuse           (GpuTimeline       *timeline);
 /* These functions keep the stream alive between the two calls, for a thread that waits for all work
  * in the stream and is not a user of the timeline. The first function returns FALSE if the stream
- * was freed, or is a borrowed stream that may be destroyed. */
+ * was freed, or is a borrowed stream that may be destroyed. The second function also retires the
+ * points up to @seq, like _gpu_timeline_retire(), under the same lock. */
 gboolean        _gpu_timeline_begin_finish_locked (GpuTimeline   *timeline,
                                                guint64           *submitted);
-void            _gpu_timeline_end_finish      (GpuTimeline       *timeline);
+void            _gpu_timeline_end_finish      (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               const GError      *failure);
 /* Called if no fence could be recorded. The program may destroy a borrowed stream as soon as the
  * lock is released, so this function waits for all work of the stream. Returns TRUE if all work has
  * completed, and sets @failure if work failed. Returns FALSE without waiting if the stream is not

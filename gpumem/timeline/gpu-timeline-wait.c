@@ -124,10 +124,17 @@ get_earlier_fence (GpuTimeline *timeline,
                    guint64      seq,
                    gboolean     failed)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
-  GpuFence *fence = g_queue_peek_head (&timeline->fences);
+  g_autoptr (GMutexLocker) locker = NULL;
+  GpuFence *fence;
 
-  if (fence == NULL || fence->seq >= seq || (!failed && timeline->n_user_waits == 0))
+  /* A user event that may have failed this work was added before the wait began. */
+  if (!failed && g_atomic_int_get (&timeline->n_user_waits) == 0)
+    return NULL;
+
+  locker = g_mutex_locker_new (&timeline->lock);
+  fence = g_queue_peek_head (&timeline->fences);
+
+  if (fence == NULL || fence->seq >= seq)
     return NULL;
 
   return _gpu_fence_ref (fence);
@@ -201,7 +208,7 @@ job (gpointer data)
     }
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_pending_wait (GpuPending   *pending,
                    GpuTimeline  *timeline,
                    GError      **error)
@@ -289,9 +296,9 @@ finish (GpuTimeline *timeline)
                     : timeline->context->backend->stream->finish (timeline->stream, NULL);
 
   if (success)
-    retire_finished (timeline, submitted);
+    retire_fences (timeline, submitted + 1, TRUE);
 
-  _gpu_timeline_end_finish (timeline);
+  _gpu_timeline_end_finish (timeline, success ? submitted : 0, NULL);
 
   return success;
 }
@@ -333,13 +340,13 @@ wait_for_queue (GpuTimeline *timeline,
 
   mark = mark_wait (timeline);
   ops->finish (timeline->stream, &failure);
-  retire (timeline, submitted, failure);
-  _gpu_timeline_end_finish (timeline);
+  retire_fences (timeline, submitted, failure != NULL);
+  _gpu_timeline_end_finish (timeline, submitted, failure);
 
   return TRUE;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_wait (GpuTimeline  *timeline,
                     guint64       seq,
                     GError      **error)
@@ -409,7 +416,7 @@ poll_fence (GpuTimeline *timeline,
   return ops->poll (fence->event, deadline);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_wait_until (GpuTimeline   *timeline,
                           guint64        seq,
                           gint64         deadline,

@@ -208,7 +208,7 @@ _gpu_timeline_drain_locked (GpuTimeline  *timeline,
   return TRUE;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_begin_finish_locked (GpuTimeline *timeline,
                                    guint64     *submitted)
 {
@@ -219,18 +219,6 @@ _gpu_timeline_begin_finish_locked (GpuTimeline *timeline,
   *submitted = timeline->submitted;
 
   return TRUE;
-}
-
-void
-_gpu_timeline_end_finish (GpuTimeline *timeline)
-{
-  GpuNativeStream *stream;
-
-  g_mutex_lock (&timeline->lock);
-  timeline->n_finishing--;
-  stream = take_stream_locked (timeline);
-  g_mutex_unlock (&timeline->lock);
-  free_stream (timeline, stream);
 }
 
 void
@@ -479,7 +467,7 @@ _gpu_timeline_allow_captures (void)
   g_atomic_int_set (&_gpu_may_capture, TRUE);
 }
 
-guint64
+GPU_HOT guint64
 _gpu_timeline_get_capture_locked (GpuTimeline *timeline)
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
@@ -540,7 +528,7 @@ _gpu_timeline_fail_captured (guint64   handle,
   return FALSE;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_check_fence_locked (GpuTimeline  *timeline,
                                   GError      **error)
 {
@@ -684,17 +672,18 @@ retire_waiters_locked (GpuTimeline *timeline,
                        guint64      seq,
                        GpuRetired  *retired)
 {
-  GpuWaiter *waiter;
+  GQueue *waiters = &timeline->waiters;
 
-  while ((waiter = g_queue_peek_head (&timeline->waiters)) != NULL && waiter->seq <= seq)
+  while (waiters->head != NULL && ((GpuWaiter *) waiters->head->data)->seq <= seq)
     {
-      g_queue_pop_head (&timeline->waiters);
+      GpuWaiter *waiter = g_queue_pop_head (waiters);
+
       _gpu_timeline_check_points_locked (timeline, waiter->first, waiter->seq, &waiter->error);
       g_queue_push_tail (&retired->waiters, waiter);
     }
 }
 
-static void
+GPU_HOT static void
 retire_locked (GpuTimeline  *timeline,
                guint64       seq,
                const GError *error,
@@ -723,7 +712,7 @@ retire_locked (GpuTimeline  *timeline,
     _gpu_timeline_retire_user_waits_locked (timeline, seq, &retired->user_waits, &from,
                                             &failure);
 
-  while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
+  while (fences->head != NULL && ((GpuFence *) fences->head->data)->seq <= seq)
     g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));
 
   if (failure != NULL)
@@ -762,16 +751,21 @@ _gpu_timeline_remove_waiter (GpuTimeline   *timeline,
 }
 
 static void
-retired_finish (GpuRetired *retired)
+release_retained (GpuRetired *retired)
 {
-  GpuWaiter *waiter;
-
-  release_shared (&retired->shared);
-
   for (guint i = 0; i < retired->n_retained; i++)
     retired->retained[i].release (retired->retained[i].object);
 
   g_free (retired->retained);
+}
+
+GPU_HOT static void
+retired_finish (GpuRetired *retired)
+{
+  release_shared (&retired->shared);
+
+  if (retired->n_retained > 0)
+    release_retained (retired);
 
   if (retired->fences.length > 0)
     g_queue_clear_full (&retired->fences, (GDestroyNotify) _gpu_fence_unref);
@@ -779,8 +773,10 @@ retired_finish (GpuRetired *retired)
   if (retired->user_waits.length > 0)
     g_queue_clear_full (&retired->user_waits, _gpu_user_wait_free);
 
-  while ((waiter = g_queue_pop_head (&retired->waiters)) != NULL)
+  while (retired->waiters.length > 0)
     {
+      GpuWaiter *waiter = g_queue_pop_head (&retired->waiters);
+
       waiter->func (waiter->data, waiter->error);
       g_clear_error (&waiter->error);
       g_free (waiter);
@@ -807,15 +803,18 @@ lock_to_retire (GpuTimeline *timeline,
   g_mutex_lock (&timeline->lock);
 }
 
-void
-_gpu_timeline_retire (GpuTimeline  *timeline,
-                      guint64       seq,
-                      const GError *failure)
+/* Also ends @n_finishing waits for all work in the stream. */
+GPU_HOT static void
+retire (GpuTimeline  *timeline,
+        guint64       seq,
+        const GError *failure,
+        guint         n_finishing)
 {
   GpuRetired retired = { 0 };
   GpuNativeStream *stream;
 
   lock_to_retire (timeline, failure != NULL);
+  timeline->n_finishing -= n_finishing;
   retire_locked (timeline, seq, failure, &retired);
   stream = take_stream_locked (timeline);
   g_mutex_unlock (&timeline->lock);
@@ -829,6 +828,22 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
                     failure != NULL ? ", failed" : "");
 
   retired_finish (&retired);
+}
+
+GPU_HOT void
+_gpu_timeline_retire (GpuTimeline  *timeline,
+                      guint64       seq,
+                      const GError *failure)
+{
+  retire (timeline, seq, failure, 0);
+}
+
+GPU_HOT void
+_gpu_timeline_end_finish (GpuTimeline  *timeline,
+                          guint64       seq,
+                          const GError *failure)
+{
+  retire (timeline, seq, failure, 1);
 }
 
 /* Retires all points of a drained stream. Called before the lock is released, because the program

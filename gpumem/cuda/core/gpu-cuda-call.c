@@ -242,7 +242,7 @@ get_poll_time (const GpuCudaContext *context)
   return 20 * G_TIME_SPAN_MILLISECOND;
 }
 
-CUresult
+GPU_HOT CUresult
 _gpu_cuda_poll (const GpuCudaContext *context,
                 CUevent               event,
                 CUstream              stream,

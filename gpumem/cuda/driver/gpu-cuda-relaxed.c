@@ -8,11 +8,12 @@
  */
 #include "config.h"
 
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/cuda/driver/gpu-cuda-api.h"
 
 GpuCudaApi _gpu_cuda_raw;
 
-gboolean
+GPU_HOT gboolean
 _gpu_cuda_relax (CUstreamCaptureMode *mode)
 {
   *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
