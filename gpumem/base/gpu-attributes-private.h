@@ -8,6 +8,14 @@
 
 #include <glib.h>
 
+/* The macros of GLib assign the result of the test to a variable. GCC 12 then ignores the
+ * expectation, and places the unlikely code between the likely code. g_return_if_fail() also uses
+ * these definitions. */
+#undef G_LIKELY
+#undef G_UNLIKELY
+#define G_LIKELY(expr) (__builtin_expect (!!(expr), 1))
+#define G_UNLIKELY(expr) (__builtin_expect (!!(expr), 0))
+
 #define GPU_HOT __attribute__ ((hot))
 #define GPU_COLD __attribute__ ((cold, noinline))
 /* Prevents inlining. If the function were inlined, its caller would save registers for it on every

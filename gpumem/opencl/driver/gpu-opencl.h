@@ -10,6 +10,7 @@
 #include <CL/opencl.h>
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 
 /* Headers may be older than cl_ext_buffer_device_address. */
