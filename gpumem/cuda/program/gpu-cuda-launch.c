@@ -36,16 +36,20 @@ G_LOCK_DEFINE_STATIC (dynamic_shared);
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-/* Avoids 64-bit divisions, which take several times as long as 32-bit divisions. Most extents of
- * blocks are powers of two. */
+/* Avoids 64-bit divisions, which take several times as long as 32-bit divisions. */
+GPU_APART static gsize
+divide_by_any (gsize size,
+               gsize by)
+{
+  return ((size | by) >> 32) == 0 ? (guint32) size / (guint32) by : size / by;
+}
+
+/* Most extents of blocks are powers of two. */
 static inline gsize
 divide (gsize size,
         gsize by)
 {
-  if (G_LIKELY ((by & (by - 1)) == 0))
-    return size >> __builtin_ctzll (by);
-
-  return ((size | by) >> 32) == 0 ? (guint32) size / (guint32) by : size / by;
+  return G_LIKELY ((by & (by - 1)) == 0) ? size >> __builtin_ctzll (by) : divide_by_any (size, by);
 }
 
 /* Returns the largest divisor of @size up to @limit, preferring multiples of @warp. */
@@ -80,8 +84,8 @@ is_same (const GpuExtent *a,
 }
 
 /* Caches the last choice of each thread, because programs often launch the same grid repeatedly. */
-G_GNUC_NO_INLINE static void
-choose_block (const GpuCudaKernel *kernel,
+static void
+choose_recent_block (const GpuCudaKernel *kernel,
               const GpuCudaDevice *device,
               const GpuExtent     *grid,
               GpuExtent           *block)
@@ -164,6 +168,18 @@ get_required_block (const GpuCudaKernel *kernel)
   return (GpuExtent) { required[0], required[1], required[2] };
 }
 
+G_GNUC_NO_INLINE static void
+choose_block (const GpuCudaKernel *kernel,
+              const GpuCudaDevice *device,
+              const GpuExtent     *grid,
+              GpuExtent           *block)
+{
+  if (kernel->required_block[0] != 0)
+    *block = get_required_block (kernel);
+  else
+    choose_recent_block (kernel, device, grid, block);
+}
+
 G_GNUC_NO_INLINE static gboolean
 check_required_block (const GpuCudaKernel  *kernel,
                       const GpuExtent      *block,
@@ -189,27 +205,21 @@ set_geometry (const GpuCudaKernel  *kernel,
               Launch               *launch,
               GError              **error)
 {
-  launch->grid = grid;
-  launch->block = block;
-
   if (block == NULL)
     {
-      launch->block = &launch->chosen;
-
-      if (kernel->required_block[0] != 0)
-        launch->chosen = get_required_block (kernel);
-      else
-        choose_block (kernel, device, grid, &launch->chosen);
+      choose_block (kernel, device, grid, &launch->chosen);
+      block = &launch->chosen;
     }
 
-  block = launch->block;
+  launch->grid = grid;
+  launch->block = block;
   launch->n_blocks.width = divide (grid->width, block->width);
   launch->n_blocks.height = divide (grid->height, block->height);
   launch->n_blocks.depth = divide (grid->depth, block->depth);
 
-  if (is_too_large (block, device->max_block) || !is_multiple (launch) ||
-      is_too_large (&launch->n_blocks, device->max_grid) ||
-      block->width * block->height * block->depth > (gsize) kernel->max_threads)
+  if (G_UNLIKELY (is_too_large (block, device->max_block)) || G_UNLIKELY (!is_multiple (launch)) ||
+      G_UNLIKELY (is_too_large (&launch->n_blocks, device->max_grid)) ||
+      G_UNLIKELY (block->width * block->height * block->depth > (gsize) kernel->max_threads))
     return fail_geometry (kernel, device, launch, error);
 
   return G_LIKELY (kernel->required_block[0] == 0) || check_required_block (kernel, block, error);
@@ -485,12 +495,13 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
   launch.arguments = (void **) g_newa (guint64,
                                        2 * (gsize) n_arguments + kernel->n_image_words);
 
-  if (!set_geometry (kernel, context->device, grid, block, &launch, error) ||
-      (n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
-      !add_shared (kernel, context, shared_size, &launch, error))
+  if (G_UNLIKELY (!set_geometry (kernel, context->device, grid, block, &launch, error)) ||
+      (n_arguments > 0
+       && G_UNLIKELY (!set_arguments (kernel, arguments, n_arguments, &launch, error))) ||
+      G_UNLIKELY (!add_shared (kernel, context, shared_size, &launch, error)))
     return FALSE;
 
-  if (!(flags == GPU_LAUNCH_FLAGS_NONE && offset == NULL
+  if (!(G_LIKELY (flags == GPU_LAUNCH_FLAGS_NONE) && G_LIKELY (offset == NULL)
         && _gpu_cuda_begin_plain (stream, event, &call))
       && !_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
