@@ -195,19 +195,19 @@ submit_transfer (GpuTimeline    *timeline,
 {
   transfer->direct = submission->run;
 
-  if (transfer->size > GPU_STAGING_SIZE_MIN)
+  if (G_UNLIKELY (transfer->size > GPU_STAGING_SIZE_MIN))
     {
       const GpuTransferCopy copy = get_transfer_copy (transfer, submission->accesses->write, bytes);
 
       transfer->staged = _gpu_timeline_stage (timeline, transfer->memory, &copy, pending != NULL);
     }
 
-  if (transfer->staged == NULL && transfer->progress != NULL
+  if (G_UNLIKELY (transfer->progress != NULL) && transfer->staged == NULL
       && (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0
       && _gpu_transfer_has_parts (transfer->size))
     submission->run_infallible = run_parts;
 
-  if (transfer->staged == NULL)
+  if (G_LIKELY (transfer->staged == NULL))
     return _gpu_submit (timeline, submission, pending, error);
 
   submission->run_infallible = run_staged;
@@ -527,7 +527,7 @@ transfer_memory (GpuTimeline  *timeline,
   if (!_gpu_memory_check_range (transfer->memory, function, write ? "destination" : "source",
                                 transfer->offset, size, error)
       || !_gpu_memory_check_host (transfer->memory, function, write, error)
-      || (place != NULL && !check_host_overlap (transfer, place, &submission, error)))
+      || (G_UNLIKELY (place != NULL) && !check_host_overlap (transfer, place, &submission, error)))
     return FALSE;
 
   if (G_UNLIKELY (submission.run == _gpu_run_nothing))

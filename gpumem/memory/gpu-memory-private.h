@@ -257,12 +257,27 @@ gboolean _gpu_buffer_check_fd    (const char        *function,
 gboolean _gpu_buffer_check_shareable (GpuBuffer     *buffer,
                                   const char        *function,
                                   GError           **error);
-/* Returns FALSE if the flags of @memory forbid the access by the host: a write if @write is TRUE,
- * otherwise a read. */
-gboolean _gpu_memory_check_host  (GpuMemory       *memory,
+GPU_COLD gboolean
+         _gpu_memory_fail_host   (GpuMemory       *memory,
                                   const char      *function,
                                   gboolean         write,
                                   GError         **error);
+
+/* Returns FALSE if the flags of @memory forbid the access by the host: a write if @write is TRUE,
+ * otherwise a read. */
+static inline gboolean
+_gpu_memory_check_host (GpuMemory   *memory,
+                        const char  *function,
+                        gboolean     write,
+                        GError     **error)
+{
+  const GpuMemoryFlags denied = GPU_MEMORY_FLAGS_HOST_NO_ACCESS
+                                | (write ? GPU_MEMORY_FLAGS_HOST_READ_ONLY
+                                         : GPU_MEMORY_FLAGS_HOST_WRITE_ONLY);
+
+  return G_LIKELY ((memory->flags & denied) == 0)
+         || _gpu_memory_fail_host (memory, function, write, error);
+}
 
 /* Like gpu_buffer_new_wrapped(). @notify is called with @user_data, on any thread, when the last
  * work that uses the memory has completed and no object refers to the memory. @notify is not called

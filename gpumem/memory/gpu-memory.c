@@ -554,21 +554,14 @@ _gpu_memory_inherit_flags (GpuMemory       *parent,
   return FALSE;
 }
 
-GPU_HOT gboolean
-_gpu_memory_check_host (GpuMemory   *memory,
-                        const char  *function,
-                        gboolean     write,
-                        GError     **error)
+gboolean
+_gpu_memory_fail_host (GpuMemory   *memory,
+                       const char  *function,
+                       gboolean     write,
+                       GError     **error)
 {
-  GpuMemoryFlags denied = GPU_MEMORY_FLAGS_HOST_NO_ACCESS;
-  g_autofree char *text = NULL;
+  g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
 
-  denied |= write ? GPU_MEMORY_FLAGS_HOST_READ_ONLY : GPU_MEMORY_FLAGS_HOST_WRITE_ONLY;
-
-  if (G_LIKELY ((memory->flags & denied) == 0))
-    return TRUE;
-
-  text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the flags of the memory, %s, forbid the host to %s it", function, text,
                write ? "write" : "read");

@@ -495,7 +495,8 @@ run_pending_locked (GpuTimeline          *timeline,
                     GpuPending           *pending,
                     GError              **error)
 {
-  if (!_gpu_timeline_check_fence_locked (timeline, error))
+  if (G_UNLIKELY (g_atomic_int_get (&_gpu_may_capture))
+      && !_gpu_timeline_check_fence_locked (timeline, error))
     return FALSE;
 
   if (can_run_now_locked (timeline, submission))

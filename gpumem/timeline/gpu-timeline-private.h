@@ -590,10 +590,20 @@ typedef struct
                                      * submitted because work was pending */
 } GpuPending;
 
-/* Blocks until the operation completes, and releases the event. */
-gboolean _gpu_pending_wait (GpuPending           *pending,
+/* Blocks until the event completes, and releases it. */
+gboolean _gpu_pending_wait_for_event (GpuPending *pending,
                             GpuTimeline          *timeline,
                             GError              **error);
+
+/* Blocks until the operation completes, and releases the event. */
+static inline gboolean
+_gpu_pending_wait (GpuPending   *pending,
+                   GpuTimeline  *timeline,
+                   GError      **error)
+{
+  return pending->event == NULL || _gpu_pending_wait_for_event (pending, timeline, error);
+}
+
 /* Like _gpu_pending_wait(), but ends on cancellation. */
 gboolean _gpu_pending_wait_until (GpuPending     *pending,
                             GpuTimeline          *timeline,

@@ -208,19 +208,15 @@ job (gpointer data)
     }
 }
 
-GPU_HOT gboolean
-_gpu_pending_wait (GpuPending   *pending,
-                   GpuTimeline  *timeline,
-                   GError      **error)
+gboolean
+_gpu_pending_wait_for_event (GpuPending   *pending,
+                             GpuTimeline  *timeline,
+                             GError      **error)
 {
   g_autoptr (GpuNativeEvent) event = g_steal_pointer (&pending->event);
   g_autoptr (GError) failure = NULL;
-  g_auto (GpuMark) mark = { NULL, };
+  g_auto (GpuMark) mark = mark_wait (timeline);
 
-  if (event == NULL)
-    return TRUE;
-
-  mark = mark_wait (timeline);
   event->backend->event->wait (event, TRUE, &failure);
   retire (timeline, pending->covers, failure);
 

@@ -528,7 +528,7 @@ _gpu_timeline_fail_captured (guint64   handle,
   return FALSE;
 }
 
-GPU_HOT gboolean
+gboolean
 _gpu_timeline_check_fence_locked (GpuTimeline  *timeline,
                                   GError      **error)
 {
