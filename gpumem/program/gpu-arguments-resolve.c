@@ -726,9 +726,9 @@ _gpu_arguments_resolve_indirect (GpuArguments  *arguments,
 /* Returns FALSE if the type cannot hold @given. In that case @number->int32 holds @given for the
  * error message. */
 static inline gboolean
-read_integer (char               type,
-              int                given,
-              GpuArgumentNumber *number)
+read_short_integer (char               type,
+                    int                given,
+                    GpuArgumentNumber *number)
 {
   number->int32 = given;
 
@@ -741,58 +741,51 @@ read_integer (char               type,
   else if (type == 'H' && (guint16) given == given)
     number->int16 = (gint16) (guint16) given;
   else
-    return type == 'i' || type == 'I';
+    return FALSE;
 
   return TRUE;
 }
 
 static inline gboolean
-read_value (const GpuArgumentInfo  *info,
-            va_list                *ap,
-            GpuArgumentNumber      *number,
-            GpuArgumentValue       *value)
+read_float (va_list           *ap,
+            GpuArgumentNumber *number)
 {
-  double real;
+  const double real = va_arg (*ap, double);
 
-  value->kind = GPU_ARGUMENT_KIND_VALUE;
-  value->buffer = NULL;
-  value->sampler = NULL;
-  value->data = number;
-  value->size = info->size;
+  number->single = (gfloat) real;
 
+  if (G_LIKELY (isfinite (number->single)) || !isfinite (real))
+    return TRUE;
+
+  number->real = real;
+
+  return FALSE;
+}
+
+/* Reads a value of any type but int and float. */
+GPU_APART static gboolean
+read_other_value (const GpuArgumentInfo  *info,
+                  va_list                *ap,
+                  GpuArgumentNumber      *number,
+                  GpuArgumentValue       *value)
+{
   switch (info->type)
     {
     case 'b':
     case 'B':
       value->size = sizeof number->int8;
-      return read_integer (info->type, va_arg (*ap, int), number);
+      return read_short_integer (info->type, va_arg (*ap, int), number);
 
     case 'h':
     case 'H':
       value->size = sizeof number->int16;
-      return read_integer (info->type, va_arg (*ap, int), number);
-
-    case 'i':
-    case 'I':
-      value->size = sizeof number->int32;
-      return read_integer (info->type, va_arg (*ap, int), number);
+      return read_short_integer (info->type, va_arg (*ap, int), number);
 
     case 'q':
     case 'Q':
       value->size = sizeof number->int64;
       number->int64 = va_arg (*ap, gint64);
       return info->size == 0 || info->size == sizeof number->int64;
-
-    case 'f':
-      real = va_arg (*ap, double);
-      value->size = sizeof number->single;
-      number->single = (gfloat) real;
-
-      if (G_LIKELY (isfinite (number->single)) || !isfinite (real))
-        return TRUE;
-
-      number->real = real;
-      return FALSE;
 
     case 'd':
       value->size = sizeof number->real;
@@ -807,6 +800,33 @@ read_value (const GpuArgumentInfo  *info,
       value->data = va_arg (*ap, const guint8 *);
       return value->data != NULL && value->size != 0;
     }
+}
+
+/* Tests the most frequent types first. A switch statement would be an indirect jump, which the
+ * processor often predicts wrongly. */
+static inline gboolean
+read_value (const GpuArgumentInfo  *info,
+            va_list                *ap,
+            GpuArgumentNumber      *number,
+            GpuArgumentValue       *value)
+{
+  *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_VALUE, .data = number,
+                                .size = info->size };
+
+  if (info->type == 'i' || info->type == 'I')
+    {
+      value->size = sizeof number->int32;
+      number->int32 = va_arg (*ap, int);
+      return TRUE;
+    }
+
+  if (info->type == 'f')
+    {
+      value->size = sizeof number->single;
+      return read_float (ap, number);
+    }
+
+  return read_other_value (info, ap, number, value);
 }
 
 /* Reads an integer or a pointer of @size bytes. Returns TRUE if it is the end value: an 8-byte
@@ -932,28 +952,14 @@ _gpu_arguments_check_va (GpuKernel  *kernel,
   return G_LIKELY (is_right) || fail_number (kernel, infos, n_arguments, error);
 }
 
-/* Reads one variable argument. Consumes the argument, unless its kind is unknown. Returns FALSE if
- * the argument is invalid, or if _gpu_arguments_resolve() must convert the argument: in both cases,
- * the caller must create a GpuArgumentItem. */
-static inline gboolean
-read_argument (const GpuArgumentInfo  *info,
-               va_list                *ap,
-               GpuArgumentNumber      *number,
-               GpuArgumentValue       *value,
-               GpuMemory             **memory)
+/* Reads an argument that is neither a value nor memory. */
+GPU_APART static gboolean
+read_other_argument (const GpuArgumentInfo  *info,
+                     va_list                *ap,
+                     GpuArgumentValue       *value)
 {
-  *memory = NULL;
-
   switch (info->kind)
     {
-    case GPU_ARGUMENT_KIND_VALUE:
-      return read_value (info, ap, number, value);
-
-    case GPU_ARGUMENT_KIND_MEMORY:
-      *memory = va_arg (*ap, GpuMemory *);
-      *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
-      return *memory != NULL && _gpu_is_linear (*memory) && allows_use (*memory, FALSE, info);
-
     case GPU_ARGUMENT_KIND_LOCAL:
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,
                                     .size = va_arg (*ap, gsize) };
@@ -967,10 +973,37 @@ read_argument (const GpuArgumentInfo  *info,
       value->data = (gconstpointer) va_arg (*ap, GpuSampler *);
       return FALSE;
 
+    case GPU_ARGUMENT_KIND_VALUE:
+    case GPU_ARGUMENT_KIND_MEMORY:
     case GPU_ARGUMENT_KIND_UNKNOWN:
     default:
       return FALSE;
     }
+}
+
+/* Reads one variable argument. Consumes the argument, unless its kind is unknown. Returns FALSE if
+ * the argument is invalid, or if _gpu_arguments_resolve() must convert the argument: in both cases,
+ * the caller must create a GpuArgumentItem. */
+static inline gboolean
+read_argument (const GpuArgumentInfo  *info,
+               va_list                *ap,
+               GpuArgumentNumber      *number,
+               GpuArgumentValue       *value,
+               GpuMemory             **memory)
+{
+  *memory = NULL;
+
+  if (info->kind == GPU_ARGUMENT_KIND_VALUE)
+    return read_value (info, ap, number, value);
+
+  if (info->kind != GPU_ARGUMENT_KIND_MEMORY)
+    return read_other_argument (info, ap, value);
+
+  *memory = va_arg (*ap, GpuMemory *);
+  *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
+
+  return G_LIKELY (*memory != NULL) && G_LIKELY (_gpu_is_linear (*memory))
+         && G_LIKELY (allows_use (*memory, FALSE, info));
 }
 
 static gboolean

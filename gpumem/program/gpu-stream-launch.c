@@ -147,8 +147,9 @@ launch_few (GpuTimeline  *timeline,
   GpuAccess accesses[FEW_ARGUMENTS];
   const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
 
-  if (launch->n_arguments > FEW_ARGUMENTS
-      || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories))
+  if (G_UNLIKELY (launch->n_arguments > FEW_ARGUMENTS)
+      || G_UNLIKELY (!_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values,
+                                              memories)))
     return FALSE;
 
   launch->values = values;
@@ -195,7 +196,7 @@ launch_collected (GpuTimeline  *timeline,
   return arguments != NULL && launch_once (timeline, launch, arguments, error);
 }
 
-static inline gboolean
+GPU_HOT static inline gboolean
 launch_va (GpuTimeline  *timeline,
            GpuLaunch    *launch,
            va_list       ap,
@@ -210,7 +211,7 @@ launch_va (GpuTimeline  *timeline,
       return submit_launch (timeline, launch, NULL, NULL, error);
     }
 
-  if (launch_few (timeline, launch, ap, &submitted, error))
+  if (G_LIKELY (launch_few (timeline, launch, ap, &submitted, error)))
     return submitted;
 
   return launch_collected (timeline, launch, ap, error);

@@ -283,8 +283,21 @@ set_objects (const GpuCudaKernel     *kernel,
 }
 
 /* All local memory arguments share one block of memory, and the kernel gets the offset of each
- * argument. In launch->arguments, the pointers are followed by one slot per argument, which can
- * hold such an offset. The structures of images follow the slots. */
+ * argument. */
+GPU_APART static void
+set_local (Launch                 *launch,
+           guint                   index,
+           guint64                *slot,
+           const GpuArgumentValue *value)
+{
+  launch->arguments[index] = slot;
+  *(guint32 *) slot = (guint32) launch->shared;
+  launch->shared += MIN (value->size, SHARED_MAX) + SHARED_ALIGNMENT - 1;
+  launch->shared -= launch->shared % SHARED_ALIGNMENT;
+}
+
+/* In launch->arguments, the pointers are followed by one slot per argument, which can hold the
+ * offset of a local memory argument. The structures of images follow the slots. */
 GPU_HOT static gboolean
 set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
@@ -303,28 +316,15 @@ set_arguments (const GpuCudaKernel     *kernel,
       if (G_UNLIKELY (!kernel->is_described) && !check_argument (kernel, i, value, error))
         return FALSE;
 
-      switch (value->kind)
-        {
-        case GPU_ARGUMENT_KIND_MEMORY:
-          launch->arguments[i] = value->buffer != NULL
-                                 ? &((GpuCudaBuffer *) value->buffer)->address : &null;
-          break;
-        case GPU_ARGUMENT_KIND_LOCAL:
-          launch->arguments[i] = &slots[i];
-          *(guint32 *) &slots[i] = (guint32) launch->shared;
-          launch->shared += MIN (value->size, SHARED_MAX) + SHARED_ALIGNMENT - 1;
-          launch->shared -= launch->shared % SHARED_ALIGNMENT;
-          break;
-        case GPU_ARGUMENT_KIND_IMAGE:
-        case GPU_ARGUMENT_KIND_SAMPLER:
-          has_objects = TRUE;
-          break;
-        case GPU_ARGUMENT_KIND_VALUE:
-        case GPU_ARGUMENT_KIND_UNKNOWN:
-        default:
-          launch->arguments[i] = (void *) value->data;
-          break;
-        }
+      if (value->kind == GPU_ARGUMENT_KIND_MEMORY)
+        launch->arguments[i] = G_LIKELY (value->buffer != NULL)
+                               ? &((GpuCudaBuffer *) value->buffer)->address : &null;
+      else if (value->kind == GPU_ARGUMENT_KIND_LOCAL)
+        set_local (launch, i, &slots[i], value);
+      else if (value->kind == GPU_ARGUMENT_KIND_IMAGE || value->kind == GPU_ARGUMENT_KIND_SAMPLER)
+        has_objects = TRUE;
+      else
+        launch->arguments[i] = (void *) value->data;
     }
 
   return G_LIKELY (!has_objects) || set_objects (kernel, values, n_values, launch, error);
