@@ -1327,7 +1327,7 @@ gpu_context_get_default_stream (GpuContext *context)
   return _gpu_context_ref_default_stream (context, _gpu_stream_new_for_timeline);
 }
 
-GpuTimeline *
+GPU_HOT GpuTimeline *
 _gpu_context_peek_timeline (GpuContext  *context,
                             GpuStream   *stream,
                             const char  *function,

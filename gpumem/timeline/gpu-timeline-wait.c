@@ -116,23 +116,24 @@ job_begin (GpuTimeline  *timeline,
   return success;
 }
 
-/* (transfer full) (nullable): gets the first fence before @seq that the caller must also wait for.
- * When a user event fails, PoCL immediately fails the work that waits for the event, even if
- * earlier work of the queue is still running. Such earlier work has its own fence. */
+/* Returns whether a wait must also wait for earlier fences. When a user event fails, PoCL
+ * immediately fails the work that waits for the event, even if earlier work of the queue is still
+ * running. Such earlier work has its own fence. Needs no lock: a user event that may have failed
+ * the work was added before the wait began. */
+static inline gboolean
+needs_earlier_fences (GpuTimeline *timeline,
+                      gboolean     failed)
+{
+  return failed || g_atomic_int_get (&timeline->n_user_waits) > 0;
+}
+
+/* (transfer full) (nullable): gets the first fence before @seq. */
 static GpuFence *
 get_earlier_fence (GpuTimeline *timeline,
-                   guint64      seq,
-                   gboolean     failed)
+                   guint64      seq)
 {
-  g_autoptr (GMutexLocker) locker = NULL;
-  GpuFence *fence;
-
-  /* A user event that may have failed this work was added before the wait began. */
-  if (!failed && g_atomic_int_get (&timeline->n_user_waits) == 0)
-    return NULL;
-
-  locker = g_mutex_locker_new (&timeline->lock);
-  fence = g_queue_peek_head (&timeline->fences);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  GpuFence *fence = g_queue_peek_head (&timeline->fences);
 
   if (fence == NULL || fence->seq >= seq)
     return NULL;
@@ -140,14 +141,15 @@ get_earlier_fence (GpuTimeline *timeline,
   return _gpu_fence_ref (fence);
 }
 
-static void
+static inline void
 retire_fences (GpuTimeline *timeline,
                guint64      before,
                gboolean     failed)
 {
   GpuFence *fence;
 
-  while ((fence = get_earlier_fence (timeline, before, failed)) != NULL)
+  while (G_UNLIKELY (needs_earlier_fences (timeline, failed))
+         && (fence = get_earlier_fence (timeline, before)) != NULL)
     {
       g_autoptr (GError) failure = NULL;
 
@@ -481,8 +483,8 @@ query_fence (GpuTimeline  *timeline,
   GpuFence *earlier;
 
   while (status != GPU_EVENT_STATUS_PENDING
-         && (earlier = get_earlier_fence (timeline, fence->seq,
-                                          status == GPU_EVENT_STATUS_FAILED)) != NULL)
+         && needs_earlier_fences (timeline, status == GPU_EVENT_STATUS_FAILED)
+         && (earlier = get_earlier_fence (timeline, fence->seq)) != NULL)
     {
       g_autoptr (GError) failure = NULL;
 

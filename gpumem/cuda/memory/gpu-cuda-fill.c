@@ -114,7 +114,7 @@ is_periodic (const guint8 *pattern,
 
 /* Returns the unit size with which the driver's memset functions can write @pattern to a range
  * whose address and size are multiples of @alignment. Returns 0 if the kernel is needed. */
-static gsize
+GPU_HOT static gsize
 get_period (const guint8 *pattern,
             gsize         pattern_size,
             gsize         alignment)
