@@ -11,6 +11,10 @@ struct _GpuNativeMemory
 {
   const GpuBackend *backend;
   gsize             size;           /* bytes, set by the op that created the memory */
+  gpointer          host;           /* nullable; address at which the host accesses the memory
+                                     * without a command */
+  gpointer          in_place;       /* nullable; host memory that commands use in place, if `host`
+                                     * is NULL. An image has its rows there at its pitches */
   gboolean          is_image;
   gboolean          is_exclusive;   /* only one stream, or only the host, may use the memory at a
                                      * time, even to read it: the submission calls
@@ -21,10 +25,6 @@ struct _GpuNativeMemory
   gboolean          acquire_waits;  /* acquire() blocks the caller until the earlier work of the
                                      * stream completes. It is never called if that work waits for a
                                      * user event */
-  gpointer          host;           /* nullable; address at which the host accesses the memory
-                                     * without a command */
-  gpointer          in_place;       /* nullable; host memory that commands use in place, if `host`
-                                     * is NULL. An image has its rows there at its pitches */
   gboolean          is_host_only;   /* kernels cannot access the memory, and images cannot be
                                      * created over it */
   gboolean          is_locked;      /* page-locked host memory */

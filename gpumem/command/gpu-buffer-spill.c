@@ -167,7 +167,7 @@ drop_memory (GpuMemory  *memory,
 {
   GpuStorage *storage = memory->storage;
 
-  return storage->suballocation != NULL ? storage->suballocation->spill (memory, error)
+  return storage->suballocation != NULL ? storage->suballocation->ops->spill (memory, error)
                                         : _gpu_storage_drop_buffer (storage, error);
 }
 
@@ -345,7 +345,7 @@ get_memory (GpuMemory    *memory,
 
   if (storage->suballocation != NULL)
     {
-      gboolean success = storage->suballocation->unspill (memory, timeline, error);
+      gboolean success = storage->suballocation->ops->unspill (memory, timeline, error);
 
       if (!success)
         g_prefix_error (error, "%s: ", function);
@@ -464,7 +464,7 @@ unspill (GpuMemory    *memory,
   if (write_contents (memory, timeline, function, error))
     {
       if (memory->storage->suballocation != NULL)
-        memory->storage->suballocation->unspilled (memory);
+        memory->storage->suballocation->ops->unspilled (memory);
 
       return TRUE;
     }

@@ -101,18 +101,9 @@ gpu_buffer_get_property (GObject    *object,
 }
 
 static void
-gpu_buffer_dispose (GObject *object)
-{
-  GpuBuffer *buffer = GPU_BUFFER (object);
-
-  g_clear_object (&buffer->parent);
-
-  G_OBJECT_CLASS (gpu_buffer_parent_class)->dispose (object);
-}
-
-static void
 gpu_buffer_finalize (GObject *object)
 {
+  g_clear_object (&((GpuBuffer *) object)->parent);
   _gpu_live_add (GPU_LIVE_BUFFER, -1);
 
   G_OBJECT_CLASS (gpu_buffer_parent_class)->finalize (object);
@@ -126,7 +117,6 @@ gpu_buffer_class_init (GpuBufferClass *klass)
 
   _gpu_buffer_class = klass;
   object_class->get_property = gpu_buffer_get_property;
-  object_class->dispose = gpu_buffer_dispose;
   object_class->finalize = gpu_buffer_finalize;
 
   /**

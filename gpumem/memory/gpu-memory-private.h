@@ -22,24 +22,26 @@ struct _GpuMemory
 {
   GObject         parent_instance;
 
+  /* The fields that are set when a pool reuses the object are first. */
   GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
-  gsize           size;             /* bytes */
   gint            state;            /* GpuMemoryState; atomic; changes under the lock of the root
                                      * of `storage` */
   gboolean        is_constant;      /* copy of GpuStorage.is_constant */
-  gboolean        is_image;         /* commands access regions of texels, not ranges of bytes */
-  GpuMemoryFlags  flags;
-  GpuContext     *context;
-  gboolean        has_host_data;    /* the host can access the memory without a command */
-  guint8         *host_data;        /* (nullable); atomic; the host memory that this memory is, even
-                                     * if has_host_data is FALSE: only to compare addresses */
+  gsize           size;             /* bytes */
   gsize           span;             /* bytes from the first to the last byte: size, or more for an
                                      * image with gaps between rows */
+  GpuMemoryFlags  flags;
+  gboolean        is_image;         /* commands access regions of texels, not ranges of bytes */
   guint64         handle;           /* the driver's handle; kept after a release, to compare */
   guint64         address;          /* the address that kernels use, 0 if unknown */
+  guint8         *host_data;        /* (nullable); atomic; the host memory that this memory is, even
+                                     * if has_host_data is FALSE: only to compare addresses */
+  gboolean        has_host_data;    /* the host can access the memory without a command */
+  gint            n_moves;          /* atomic; the number of moves to the host and back so far */
+
+  GpuContext     *context;
   GBytes         *host_bytes;       /* (nullable): host memory that the object uses in place; NULL
                                      * after a release */
-  gint            n_moves;          /* atomic; the number of moves to the host and back so far */
   GMutex          content_lock;     /* held for changes of `host_bytes` and `spilled`, and of the
                                      * state to or from MOVING; no thread holds it while a driver
                                      * moves the memory, unlike the lock of the root */

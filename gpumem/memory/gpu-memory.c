@@ -90,8 +90,8 @@ ref_pool (GpuMemory *memory)
 
   if (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_RELEASED)
     {
-      take_pool = root->suballocation->take_pool;
-      core = root->suballocation->ref_core (root);
+      take_pool = root->suballocation->ops->take_pool;
+      core = root->suballocation->ops->ref_core (root);
     }
 
   _gpu_storage_unlock (root);
@@ -179,7 +179,7 @@ recycle (GpuMemory *memory)
   _gpu_signal_handlers_destroy (object);
 
   return g_atomic_int_get (&object->ref_count) == 1
-         && memory->storage->suballocation->recycle (memory);
+         && memory->storage->suballocation->ops->recycle (memory);
 }
 
 static void

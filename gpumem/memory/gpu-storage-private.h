@@ -36,12 +36,9 @@ typedef enum
   GPU_STORAGE_HOST                  /* counted in GpuNativeContext.allocated_host */
 } GpuStorageKind;
 
-/* Describes a storage whose memory is a suballocation: a range of a larger buffer of a pool. The
- * pool owns GpuStorage.buffer, and keeps it until the storage calls its owner_notify. */
+/* The functions of a pool for the storages of its suballocations. */
 typedef struct
 {
-  GpuNativeBuffer  *whole;          /* the larger buffer; slices are created from this buffer */
-  gsize             offset;         /* of the suballocation, within whole */
   /* Called when the storage has no users left. Returns the suballocation to the pool, with a list
    * of the uses that have not completed. */
   void            (*return_to_pool) (GpuStorage *storage);
@@ -64,6 +61,15 @@ typedef struct
   /* Drops a reference to @core. Returns a new reference to its GpuMemoryPool, or NULL if the pool
    * was finalized. May run code of the program, so the caller holds no lock. */
   GObject        *(*take_pool)  (gpointer     core);
+} GpuSuballocationOps;
+
+/* Describes a storage whose memory is a suballocation: a range of a larger buffer of a pool. The
+ * pool owns GpuStorage.buffer, and keeps it until the storage calls its owner_notify. */
+typedef struct
+{
+  const GpuSuballocationOps *ops;
+  GpuNativeBuffer           *whole; /* the larger buffer; slices are created from this buffer */
+  gsize                      offset; /* of the suballocation, within whole */
 } GpuSuballocation;
 
 typedef enum
@@ -94,7 +100,8 @@ struct _GpuStorageHook
                           GpuStorage     *storage);
 };
 
-/* The fields that every submission reads are first, so that they lie in few cache lines. */
+/* The fields that every submission reads, and those that a pool reads when a buffer is dropped, are
+ * first, in two cache lines. */
 struct _GpuStorage
 {
   GpuNativeContext *context;
@@ -108,17 +115,25 @@ struct _GpuStorage
   GArray           *mapped;         /* of GpuMappedRange; NULL before the first mapping */
   GpuPoint          writer;         /* the use that all later uses wait for: the last write, or
                                      * another use whose kind is `writer_kind` */
-  GpuPoint          reader;         /* the last read by one stream */
   GArray           *readers;        /* of GpuPoint: the last read by each other stream, or NULL */
+  GpuPoint          reader;         /* the last read by one stream */
   GpuUseKind        writer_kind;    /* the kind of the use at `writer` */
-  guint             n_biases;       /* number of times that the bias changed to another timeline */
+  GpuMemoryFlags    flags;
+  gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive; if TRUE, never biased */
+  gboolean          is_external;    /* GpuNativeMemory.is_external; if TRUE, never biased */
   GPtrArray        *streams;        /* atomic; of GpuTimeline: streams to which the program submits
                                      * work of its own that uses the memory, or NULL; changes under
                                      * lock */
 
-  GpuMemoryFlags    flags;
-  gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive; if TRUE, never biased */
-  gboolean          is_external;    /* GpuNativeMemory.is_external; if TRUE, never biased */
+  GpuSuballocation *suballocation;  /* NULL if the memory is not a suballocation of a pool */
+  GpuStorageHook   *hooks;          /* atomic; a list with the newest hook first; changes under
+                                     * lock */
+  gatomicrefcount   refs;
+  gint              users;          /* atomic; number of users: memory objects that are not
+                                     * released, slices and mappings */
+
+  guint             n_biases;       /* of a root: number of times that the bias changed to another
+                                     * timeline */
   gboolean          is_acquired;    /* of an external root: acquired and not released; under lock */
   guint             n_maps;         /* of an external root: number of mappings, each of which keeps
                                      * the memory acquired; under lock */
@@ -126,9 +141,6 @@ struct _GpuStorage
   GMutex            lock;
   gpointer          last_biased_to; /* of a root: the last value of biased_to other than NULL; only
                                      * compared, because the timeline may have been freed */
-  gatomicrefcount   refs;
-  gint              users;          /* atomic; number of users: memory objects that are not
-                                     * released, slices and mappings */
   guint             n_retiring;     /* number of users that are slices or aliases without users of
                                      * their own, which only wait for pending work; under lock */
   gboolean          is_retiring;    /* counted in n_retiring of another storage */
@@ -151,10 +163,10 @@ struct _GpuStorage
   guint64           allocation_capture; /* the capture whose graph allocates the buffer, or 0 */
   GpuPoint          last_write;     /* of a root: the last write, if `writer` is not a write */
   GArray           *pending;        /* of GpuPoint: uses that delay freeing the buffer, or NULL */
-  const GpuSuballocation *suballocation; /* NULL if the memory is not a suballocation of a pool */
-  GpuStorageHook   *hooks;          /* atomic; a list with the newest hook first; changes under
-                                     * lock */
 };
+
+G_STATIC_ASSERT (GLIB_SIZEOF_VOID_P != 8
+                 || G_STRUCT_OFFSET (GpuStorage, n_biases) == 2 * GPU_LINE);
 
 GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
                                          GpuNativeBuffer   *buffer,
@@ -181,7 +193,7 @@ GpuStorage *_gpu_storage_new_view       (GpuStorage        *storage,
 GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
                                                 GpuNativeBuffer        *buffer,
                                                 GpuMemoryFlags          flags,
-                                                const GpuSuballocation *suballocation,
+                                                GpuSuballocation       *suballocation,
                                                 gpointer                owner,
                                                 GDestroyNotify          owner_notify);
 /* Removes all recorded uses from the storage. Sets @uses to a list of the uses that have not

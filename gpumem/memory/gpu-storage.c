@@ -87,7 +87,7 @@ GpuStorage *
 _gpu_storage_new_for_suballocation (GpuNativeContext       *context,
                                     GpuNativeBuffer        *buffer,
                                     GpuMemoryFlags          flags,
-                                    const GpuSuballocation *suballocation,
+                                    GpuSuballocation       *suballocation,
                                     gpointer                owner,
                                     GDestroyNotify          owner_notify)
 {
@@ -570,9 +570,6 @@ _gpu_storage_renew (GpuStorage  *storage,
       forget_uses (storage);
     }
 
-  storage->last_biased_to = NULL;
-  storage->n_biases = 0;
-
   return TRUE;
 }
 
@@ -956,7 +953,7 @@ _gpu_storage_resume_release (GpuStorage *storage)
     }
 
   if (storage->suballocation != NULL)
-    storage->suballocation->return_to_pool (storage);
+    storage->suballocation->ops->return_to_pool (storage);
 
   free_in_order (storage);
   set_retiring (storage);

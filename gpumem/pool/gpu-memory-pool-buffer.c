@@ -14,7 +14,8 @@
 #define MAX_DATA   16
 #define MAX_YIELDS 100000
 
-/* The pool's data about a buffer. The `owner` member of the buffer's storage points to it. */
+/* The pool's data about a buffer, in one cache line. The members `suballocation` and `owner` of the
+ * buffer's storage point to it. */
 typedef struct
 {
   GpuSuballocation      suballocation;
@@ -27,10 +28,18 @@ typedef struct
   GpuMemoryPool        *pool;       /* referenced while the buffer is spilled, or NULL */
 } Pooled;
 
+G_STATIC_ASSERT (sizeof (Pooled) <= GPU_LINE);
+
+static inline Pooled *
+get_pooled (GpuStorage *storage)
+{
+  return (Pooled *) storage->suballocation;
+}
+
 static void
 free_suballocation (GpuStorage *storage)
 {
-  Pooled *pooled = storage->owner;
+  Pooled *pooled = get_pooled (storage);
 
   if (pooled->held == NULL)
     return;
@@ -49,7 +58,7 @@ pooled_free (gpointer data)
   g_clear_object (&pooled->pool);
   _gpu_timeline_unref (pooled->timeline);
   _gpu_pool_core_unref (pooled->core);
-  g_free (pooled);
+  g_aligned_free (pooled);
 }
 
 void
@@ -156,7 +165,7 @@ static gboolean
 recycle (GpuMemory *memory)
 {
   GpuStorage *storage = memory->storage;
-  Pooled *pooled = storage->owner;
+  Pooled *pooled = get_pooled (storage);
   g_autoptr (GArray) uses = NULL;
 
   if (pooled->held == NULL || !_gpu_is_buffer (memory) || !drop_data (G_OBJECT (memory))
@@ -281,7 +290,7 @@ set_suballocation (GpuMemory            *memory,
                    GpuTimeline          *timeline)
 {
   GpuStorage *storage = memory->storage;
-  Pooled *pooled = storage->owner;
+  Pooled *pooled = get_pooled (storage);
 
   pooled->suballocation.whole = view->whole;
   pooled->suballocation.offset = view->offset;
@@ -310,7 +319,7 @@ spill (GpuMemory  *memory,
        GError    **error)
 {
   GpuStorage *storage = memory->storage;
-  Pooled *pooled = storage->owner;
+  Pooled *pooled = get_pooled (storage);
   g_autoptr (GpuMemoryPool) pool = g_steal_pointer (&pooled->pool);
   g_autoptr (GArray) uses = NULL;
 
@@ -360,7 +369,7 @@ unspill (GpuMemory    *memory,
          GpuTimeline  *timeline,
          GError      **error)
 {
-  Pooled *pooled = memory->storage->owner;
+  Pooled *pooled = get_pooled (memory->storage);
   GpuPoolSuballocation suballocation = _gpu_pool_core_alloc (pooled->core, memory->size, 0,
                                                              timeline, error);
   GpuPoolView *view = NULL;
@@ -378,7 +387,7 @@ unspill (GpuMemory    *memory,
 static gpointer
 ref_core (GpuStorage *storage)
 {
-  return _gpu_pool_core_ref (((Pooled *) storage->owner)->core);
+  return _gpu_pool_core_ref (get_pooled (storage)->core);
 }
 
 static GObject *
@@ -395,8 +404,18 @@ take_pool (gpointer data)
 static void
 unspilled (GpuMemory *memory)
 {
-  g_clear_object (&((Pooled *) memory->storage->owner)->pool);
+  g_clear_object (&get_pooled (memory->storage)->pool);
 }
+
+static const GpuSuballocationOps suballocation_ops = {
+  .return_to_pool = free_suballocation,
+  .recycle = recycle,
+  .spill = spill,
+  .unspill = unspill,
+  .unspilled = unspilled,
+  .ref_core = ref_core,
+  .take_pool = take_pool
+};
 
 static GpuMemory *
 make_memory (GpuPoolCore *core,
@@ -405,15 +424,9 @@ make_memory (GpuPoolCore *core,
              GpuPoolView *view)
 {
   GpuMemory *memory = make_object (core, context, is_svm);
-  Pooled *pooled = g_new0 (Pooled, 1);
+  Pooled *pooled = g_aligned_alloc0 (1, sizeof (Pooled), GPU_LINE);
 
-  pooled->suballocation.return_to_pool = free_suballocation;
-  pooled->suballocation.recycle = recycle;
-  pooled->suballocation.spill = spill;
-  pooled->suballocation.unspill = unspill;
-  pooled->suballocation.unspilled = unspilled;
-  pooled->suballocation.ref_core = ref_core;
-  pooled->suballocation.take_pool = take_pool;
+  pooled->suballocation.ops = &suballocation_ops;
   pooled->core = _gpu_pool_core_ref (core);
   memory->storage = _gpu_storage_new_for_suballocation (core->context, view->buffer, view->flags,
                                                         &pooled->suballocation, pooled,
@@ -478,7 +491,7 @@ _gpu_binding_can_recycle_buffer (GpuBuffer *buffer)
   /* Check the state first: released memory has no suballocation. */
   return storage != NULL && g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE
          && g_atomic_int_get (&((GObject *) memory)->ref_count) == 1
-         && storage->suballocation != NULL && storage->suballocation->recycle == recycle;
+         && storage->suballocation != NULL && storage->suballocation->ops->recycle == recycle;
 }
 
 /* Weak references, bindings and toggle references are data of the object. Data that the caller does
@@ -495,7 +508,7 @@ recycle_undisposed (GpuBuffer *buffer,
   if (!_gpu_binding_can_recycle_buffer (buffer))
     return FALSE;
 
-  pooled = memory->storage->owner;
+  pooled = get_pooled (memory->storage);
   g_datalist_foreach (&((GObject *) memory)->qdata, find_other_data, &other);
 
   if (other.has_more || pooled->held == NULL)
