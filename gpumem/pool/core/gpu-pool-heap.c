@@ -78,21 +78,23 @@ GpuPoolNode *
 _gpu_pool_nodes_add (GpuPoolNodes *nodes,
                      GpuPool      *heap)
 {
-  GpuPoolSlab *slab = aligned_alloc (GPU_POOL_SLAB_SIZE, GPU_POOL_SLAB_SIZE);
-  GpuPoolNode *first = (GpuPoolNode *) slab;
+  GpuPoolNode *first = aligned_alloc (GPU_POOL_SLAB_SIZE, GPU_POOL_SLAB_SIZE);
+  GpuPoolSlab *slab = gpu_pool_node_slab (first);
 
-  if (slab == NULL)
+  if (first == NULL)
     g_error ("gpumem: the host has no memory for %d bytes", GPU_POOL_SLAB_SIZE);
 
-  memset (slab, 0, GPU_POOL_SLAB_SIZE);
+  memset (first, 0, GPU_POOL_SLAB_SIZE);
+  slab->memory = first;
   slab->pool = heap->pool;
   slab->heap = heap;
   slab->next = nodes->slabs;
   nodes->slabs = slab;
 
-  /* Slot 0 is the header of the slab. The last node is returned to the caller. */
-  for (guint i = NODES_PER_SLAB - 2; i > 0; i--)
-    gpu_pool_node_free (nodes, first + i);
+  /* The last node is returned to the caller. */
+  for (guint i = NODES_PER_SLAB - 1; i > 0; i--)
+    if (first + i - 1 != (gpointer) slab)
+      gpu_pool_node_free (nodes, first + i - 1);
 
   return first + NODES_PER_SLAB - 1;
 }
@@ -105,7 +107,7 @@ _gpu_pool_nodes_clear (GpuPoolNodes *nodes)
       GpuPoolSlab *slab = nodes->slabs;
 
       nodes->slabs = slab->next;
-      free (slab);
+      free (slab->memory);
     }
 }
 

@@ -15,7 +15,9 @@
 
 G_BEGIN_DECLS
 
-#define GPU_POOL_SLAB_SIZE (64 * 1024)
+#define GPU_POOL_SLAB_SIZE    (64 * 1024)
+/* The number of offsets of the header in a slab. */
+#define GPU_POOL_SLAB_OFFSETS 64
 
 typedef enum
 {
@@ -72,9 +74,11 @@ struct _GpuMemoryBlock
 
 G_STATIC_ASSERT (GLIB_SIZEOF_VOID_P != 8 || sizeof (GpuPoolNode) == 64);
 
+/* The header of a slab, which is in the place of a node. */
 typedef struct _GpuPoolSlab GpuPoolSlab;
 struct _GpuPoolSlab
 {
+  gpointer     memory;              /* all of the slab */
   GpuPool     *pool;
   GpuPool     *heap;                /* the pool itself, or the heap of a thread */
   GpuPoolSlab *next;
@@ -133,10 +137,15 @@ gpu_pool_node_free (GpuPoolNodes *nodes,
   nodes->unused = node;
 }
 
-static inline const GpuPoolSlab *
+/* Returns the header of the slab of @node. The headers of consecutive slabs have different offsets:
+ * with the same offset, they would compete for the same few lines of the processor's caches. */
+static inline GpuPoolSlab *
 gpu_pool_node_slab (const GpuPoolNode *node)
 {
-  return (const GpuPoolSlab *) ((gsize) node & ~(gsize) (GPU_POOL_SLAB_SIZE - 1));
+  gsize number = (gsize) node / GPU_POOL_SLAB_SIZE;
+  gsize slot = number % GPU_POOL_SLAB_OFFSETS;
+
+  return (GpuPoolSlab *) (number * GPU_POOL_SLAB_SIZE + slot * sizeof (GpuPoolNode));
 }
 
 static inline GpuPool *
