@@ -249,6 +249,12 @@ typedef struct
                                        gsize                    offset,
                                        gsize                    size,
                                        GError                 **error);
+  /* any thread; not NULL if the back end has virtual memory. Moves @slice, which slice() created,
+   * to another range of @parent. No other thread uses @slice. */
+  void              (*move_slice)     (GpuNativeBuffer         *slice,
+                                       GpuNativeBuffer         *parent,
+                                       gsize                    offset,
+                                       gsize                    size);
   /* any thread; NULL if import_handle is NULL. Creates a handle for the memory of @buffer that
    * another process can open. @buffer may be a slice or a part of a larger allocation of the
    * driver; the handle then contains the offset. The memory remains valid while the exporting

@@ -193,6 +193,17 @@ host_buffer_wrap (GpuNativeContext  *context G_GNUC_UNUSED,
   return buffer;
 }
 
+static void
+host_buffer_move_slice (GpuNativeBuffer *slice,
+                        GpuNativeBuffer *parent,
+                        gsize            offset,
+                        gsize            size)
+{
+  slice->size = size;
+  slice->host = (guint8 *) parent->host + offset;
+  ((GpuHostBuffer *) slice)->data = slice->host;
+}
+
 static GpuNativeBuffer *
 host_buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
                    GpuNativeBuffer   *parent,
@@ -201,13 +212,10 @@ host_buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
                    gsize              size,
                    GError           **error G_GNUC_UNUSED)
 {
-  GpuNativeBuffer *slice = _gpu_host_buffer_new (((GpuHostBuffer *) parent)->data + offset, size,
-                                                 "slice");
+  GpuNativeBuffer *slice = _gpu_host_buffer_new (NULL, 0, "slice");
 
   ((GpuHostBuffer *) slice)->root = (GpuHostBuffer *) parent;
-
-  if (parent->host != NULL)
-    slice->host = (guint8 *) parent->host + offset;
+  host_buffer_move_slice (slice, parent, offset, size);
 
   return slice;
 }
@@ -482,6 +490,7 @@ const GpuBufferOps _gpu_host_buffer_ops =
   .use_host = host_buffer_use_host,
   .wrap = host_buffer_wrap,
   .slice = host_buffer_slice,
+  .move_slice = host_buffer_move_slice,
   .export_fd = _gpu_host_buffer_export_fd,
   .import_fd = _gpu_host_buffer_import_fd,
   .get_fd_kinds = _gpu_host_buffer_get_fd_kinds,

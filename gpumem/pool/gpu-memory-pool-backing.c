@@ -880,44 +880,63 @@ _gpu_pool_core_get_size (GpuPoolCore          *core,
                             : _gpu_pool_block_get_size (suballocation);
 }
 
-/* Creates the view of @block. The view stays attached to the range of memory of the block, even
- * after the block is freed, until that range is split or joined with a neighbour. */
+/* Creates the driver's handle of @view, a new view of @block. Frees @view on failure. */
 static GpuPoolView *
-make_view (GpuPoolCore     *core,
-           GpuMemoryBlock  *block,
-           GError         **error)
+cut_view (GpuPoolCore     *core,
+          GpuPoolView     *view,
+          GpuMemoryBlock  *block,
+          GError         **error)
 {
-  GpuNativeContext *context = core->context;
-  guint64 address = _gpu_pool_block_get_address (block);
-  GpuPoolView *view;
-
-  if (core->range != NULL)
-    {
-      guint64 first = context->backend->memory->get_address (core->range);
-
-      view = view_new (core, NULL, address - first, core->flags);
-    }
-  else
-    {
-      const Segment *segment = _gpu_pool_block_get_segment (block);
-
-      gsize begin;
-
-      view = view_new (core, segment->memory->storage, address - segment->address,
-                       segment->memory->flags);
-      view->whole = find_allocation (segment->memory->storage, &begin);
-      view->offset += begin;
-    }
-
-  view->buffer = _gpu_buffer_cut (context, view->whole, view->flags, view->offset,
+  view->buffer = _gpu_buffer_cut (core->context, view->whole, view->flags, view->offset,
                                   _gpu_pool_block_get_capacity (block), error);
 
-  if (view->buffer != NULL)
-    _gpu_pool_block_set_data (block, view, _gpu_pool_view_unref);
-  else
+  if (view->buffer == NULL)
     g_clear_pointer (&view, _gpu_pool_view_unref);
 
   return view;
+}
+
+/* Creates the view of @block in a segment. The view stays attached to the range of memory of the
+ * block, even after the block is freed, until that range is split or joined with a neighbour. */
+static GpuPoolView *
+make_segment_view (GpuPoolCore     *core,
+                   GpuMemoryBlock  *block,
+                   GError         **error)
+{
+  const Segment *segment = _gpu_pool_block_get_segment (block);
+  GpuPoolView *view = view_new (core, segment->memory->storage,
+                                _gpu_pool_block_get_address (block) - segment->address,
+                                segment->memory->flags);
+  gsize begin;
+
+  view->whole = find_allocation (segment->memory->storage, &begin);
+  view->offset += begin;
+  view = cut_view (core, view, block, error);
+
+  if (view != NULL)
+    _gpu_pool_block_set_data (block, view, _gpu_pool_view_unref);
+
+  return view;
+}
+
+static inline gsize
+get_range_offset (GpuPoolCore    *core,
+                  GpuMemoryBlock *block)
+{
+  return _gpu_pool_block_get_address (block) - get_range_address (core);
+}
+
+gsize
+_gpu_pool_core_move_slice (GpuPoolCore          *core,
+                           GpuNativeBuffer      *slice,
+                           GpuPoolSuballocation  suballocation)
+{
+  gsize offset = get_range_offset (core, suballocation);
+
+  core->context->backend->buffer->move_slice (slice, core->range, offset,
+                                              _gpu_pool_block_get_capacity (suballocation));
+
+  return offset;
 }
 
 GpuPoolView *
@@ -927,12 +946,21 @@ _gpu_pool_core_get_view (GpuPoolCore           *core,
 {
   GpuPoolView *view;
 
+  if (core->range != NULL)
+    {
+      view = view_new (core, NULL, get_range_offset (core, suballocation), core->flags);
+      return cut_view (core, view, suballocation, error);
+    }
+
   if (core->bins != NULL)
-    return ((Item *) _gpu_pool_item_get_data (suballocation))->view;
+    view = ((Item *) _gpu_pool_item_get_data (suballocation))->view;
+  else
+    view = _gpu_pool_block_get_data (suballocation);
 
-  view = _gpu_pool_block_get_data (suballocation);
+  if (G_UNLIKELY (view == NULL))
+    view = make_segment_view (core, suballocation, error);
 
-  return G_LIKELY (view != NULL) ? view : make_view (core, suballocation, error);
+  return view != NULL ? _gpu_pool_view_ref (view) : NULL;
 }
 
 void

@@ -41,12 +41,9 @@ free_suballocation (GpuStorage *storage)
 {
   Pooled *pooled = get_pooled (storage);
 
-  if (pooled->held == NULL)
-    return;
-
-  _gpu_pool_view_ref (pooled->view);
-  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline,
-                          storage->pending);
+  if (pooled->held != NULL)
+    _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline,
+                            storage->pending);
 }
 
 static void
@@ -159,21 +156,34 @@ drop_data (GObject *object)
   return FALSE;
 }
 
+/* Frees the suballocation of @memory, so that the object can be reused for another one. Returns
+ * FALSE if the memory has other users, or is referenced by pending work. */
+static gboolean
+renew (GpuMemory *memory)
+{
+  Pooled *pooled = get_pooled (memory->storage);
+  g_autoptr (GArray) uses = NULL;
+
+  if (!_gpu_storage_renew (memory->storage, &uses))
+    return FALSE;
+
+  if (!_gpu_pool_core_moves_slices (pooled->core))
+    g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
+
+  return TRUE;
+}
+
 /* Called when the last reference to @memory is dropped. Returns TRUE if the object is kept for
  * reuse. */
 static gboolean
 recycle (GpuMemory *memory)
 {
-  GpuStorage *storage = memory->storage;
-  Pooled *pooled = get_pooled (storage);
-  g_autoptr (GArray) uses = NULL;
+  Pooled *pooled = get_pooled (memory->storage);
 
   if (pooled->held == NULL || !_gpu_is_buffer (memory) || !drop_data (G_OBJECT (memory))
-      || !_gpu_storage_renew (storage, &uses))
+      || !renew (memory))
     return FALSE;
-
-  pooled->view = NULL;
-  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
 
   g_object_ref (memory);
   if (keep_recycled (pooled->core, memory))
@@ -283,18 +293,29 @@ make_object (GpuPoolCore *core,
                        "alignment", (guint64) _gpu_svm_allocator_get_alignment (core->svm), NULL);
 }
 
+/* Takes ownership of @view. */
+static void
+set_view (GpuStorage  *storage,
+          GpuPoolView *view)
+{
+  Pooled *pooled = get_pooled (storage);
+
+  pooled->suballocation.whole = view->whole;
+  pooled->suballocation.offset = view->offset;
+  pooled->view = view;
+  storage->buffer = view->buffer;
+  storage->flags = view->flags;
+}
+
+/* The storage of @memory already has the handle of @suballocation. */
 static void
 set_suballocation (GpuMemory            *memory,
-                   GpuPoolView          *view,
                    GpuPoolSuballocation  suballocation,
                    GpuTimeline          *timeline)
 {
   GpuStorage *storage = memory->storage;
   Pooled *pooled = get_pooled (storage);
 
-  pooled->suballocation.whole = view->whole;
-  pooled->suballocation.offset = view->offset;
-  pooled->view = view;
   pooled->held = suballocation;
 
   if (pooled->timeline != timeline)
@@ -305,10 +326,9 @@ set_suballocation (GpuMemory            *memory,
 
   /* A restored buffer keeps its identity, so that its hash does not change. */
   if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE)
-    storage->identity = storage->context->backend->memory->get_handle (view->whole) + view->offset;
+    storage->identity = storage->context->backend->memory->get_handle (pooled->suballocation.whole)
+                        + pooled->suballocation.offset;
 
-  storage->buffer = view->buffer;
-  storage->flags = view->flags;
   storage->size = _gpu_pool_core_get_size (pooled->core, suballocation);
   _gpu_storage_start_after (storage, timeline);
   _gpu_memory_set_storage (memory, storage);
@@ -342,7 +362,7 @@ spill (GpuMemory  *memory,
                                         _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
 
   pooled->pool = g_steal_pointer (&pool);
-  pooled->view = NULL;
+  g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
   storage->buffer = NULL;
   _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
 
@@ -379,7 +399,8 @@ unspill (GpuMemory    *memory,
   if (view == NULL)
     return FALSE;
 
-  set_suballocation (memory, view, suballocation, timeline);
+  set_view (memory->storage, view);
+  set_suballocation (memory, suballocation, timeline);
 
   return TRUE;
 }
@@ -443,18 +464,27 @@ _gpu_pool_core_new_memory (GpuPoolCore           *core,
                            GpuTimeline           *timeline,
                            GError               **error)
 {
-  GpuPoolView *view = get_view (core, suballocation, timeline, error);
-  GpuMemory *memory;
+  GpuMemory *memory = is_svm ? NULL : take_recycled (core);
 
-  if (view == NULL)
-    return NULL;
+  if (memory != NULL && _gpu_pool_core_moves_slices (core))
+    get_pooled (memory->storage)->suballocation.offset
+      = _gpu_pool_core_move_slice (core, memory->storage->buffer, suballocation);
+  else
+    {
+      GpuPoolView *view = get_view (core, suballocation, timeline, error);
 
-  memory = is_svm ? NULL : take_recycled (core);
+      if (view == NULL)
+        {
+          g_clear_object (&memory);
+          return NULL;
+        }
 
-  if (memory == NULL)
-    memory = make_memory (core, context, is_svm, view);
+      if (memory == NULL)
+        memory = make_memory (core, context, is_svm, view);
+      set_view (memory->storage, view);
+    }
 
-  set_suballocation (memory, view, suballocation, timeline);
+  set_suballocation (memory, suballocation, timeline);
 
   if (is_svm)
     _gpu_svm_set_data (GPU_SVM (memory));
@@ -502,7 +532,6 @@ recycle_undisposed (GpuBuffer *buffer,
 {
   GpuMemory *memory = (GpuMemory *) buffer;
   OtherData other = { retained, FALSE };
-  g_autoptr (GArray) uses = NULL;
   Pooled *pooled;
 
   if (!_gpu_binding_can_recycle_buffer (buffer))
@@ -517,14 +546,8 @@ recycle_undisposed (GpuBuffer *buffer,
   /* As g_object_unref() does. Freeing a closure may take a reference. */
   _gpu_signal_handlers_destroy ((GObject *) memory);
 
-  if (g_atomic_int_get (&((GObject *) memory)->ref_count) != 1
-      || !_gpu_storage_renew (memory->storage, &uses))
-    return FALSE;
-
-  pooled->view = NULL;
-  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
-
-  return keep_recycled (pooled->core, memory);
+  return g_atomic_int_get (&((GObject *) memory)->ref_count) == 1 && renew (memory)
+         && keep_recycled (pooled->core, memory);
 }
 
 void

@@ -74,8 +74,9 @@ typedef struct
 /* The suballocation of a memory object: a GpuMemoryBlock, or a GpuPoolItem of a pool with bins. */
 typedef gpointer GpuPoolSuballocation;
 
-/* A view: the driver's handle of a suballocation. The suballocation and pending work share the
- * view. */
+/* A view: the driver's handle of a suballocation. Buffers and pending work share the view. A
+ * suballocation keeps its view while it is unused, except in an address range: there, a recycled
+ * buffer keeps the view, because the handle of a slice of the range can be moved. */
 typedef struct
 {
   gatomicrefcount   refs;
@@ -85,7 +86,7 @@ typedef struct
                                      * the count of its references */
   GpuStorage       *source;         /* storage of `whole`; NULL if `whole` is an address range */
   GpuNativeBuffer  *whole;          /* the allocation that contains the suballocation */
-  gsize             offset;
+  gsize             offset;         /* before the handle was moved */
   GpuNativeBuffer  *buffer;         /* handle of exactly the suballocation; may be `whole` */
   GpuMemoryFlags    flags;
 } GpuPoolView;
@@ -220,11 +221,24 @@ void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
 /* Returns the size in bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation);
-/* Returns (transfer none) the view, which is valid until @suballocation is freed. Returns NULL with
- * an error if the driver fails to create the view. */
+/* Returns (transfer full) the view of @suballocation, or NULL with an error if the driver fails to
+ * create the view. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GError               **error);
+
+/* Returns whether _gpu_pool_core_move_slice() can move the handle of a view. */
+static inline gboolean
+_gpu_pool_core_moves_slices (GpuPoolCore *core)
+{
+  return core->range != NULL;
+}
+
+/* Moves @slice, the handle of a view that only the caller references, to @suballocation. Returns
+ * the new offset within the address range. */
+gsize         _gpu_pool_core_move_slice    (GpuPoolCore           *core,
+                                            GpuNativeBuffer       *slice,
+                                            GpuPoolSuballocation   suballocation);
 GpuPoolView  *_gpu_pool_view_ref           (GpuPoolView        *view);
 void          _gpu_pool_view_unref         (gpointer            view);
 /* Returns the driver's handle of the memory. */

@@ -277,6 +277,19 @@ buffer_wrap (GpuNativeContext  *context,
   return buffer;
 }
 
+static void
+buffer_move_slice (GpuNativeBuffer  *slice,
+                   GpuNativeBuffer  *parent,
+                   gsize             offset,
+                   gsize             size)
+{
+  slice->size = size;
+  ((GpuCudaBuffer *) slice)->address = ((GpuCudaBuffer *) parent)->address + offset;
+
+  if (parent->host != NULL)
+    slice->host = (guint8 *) parent->host + offset;
+}
+
 static GpuNativeBuffer *
 buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
               GpuNativeBuffer   *native,
@@ -286,17 +299,14 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
               GError           **error G_GNUC_UNUSED)
 {
   GpuCudaBuffer *parent = (GpuCudaBuffer *) native;
-  GpuCudaBuffer *buffer = _gpu_cuda_buffer_new (parent->address + offset, size,
-                                                parent->kind == GPU_CUDA_MEMORY_SYSTEM
-                                                ? parent->kind : GPU_CUDA_MEMORY_BORROWED);
+  GpuCudaBuffer *buffer = _gpu_cuda_buffer_new (0, 0, parent->kind == GPU_CUDA_MEMORY_SYSTEM
+                                                      ? parent->kind : GPU_CUDA_MEMORY_BORROWED);
 
   buffer->whole = parent->whole;
   buffer->whole_size = parent->whole_size;
   buffer->is_managed = parent->is_managed;
   buffer->is_chunked = parent->is_chunked;
-
-  if (parent->base.host != NULL)
-    buffer->base.host = (guint8 *) parent->base.host + offset;
+  buffer_move_slice (&buffer->base, native, offset, size);
 
   return &buffer->base;
 }
@@ -313,6 +323,7 @@ const GpuBufferOps _gpu_cuda_buffer_ops =
   .use_host         = _gpu_cuda_use_host,
   .wrap             = buffer_wrap,
   .slice            = buffer_slice,
+  .move_slice       = buffer_move_slice,
   .export_handle    = _gpu_cuda_export_handle,
   .import_handle    = _gpu_cuda_import_handle,
   .export_fd        = _gpu_cuda_export_fd,
