@@ -54,10 +54,11 @@ typedef enum
   GPU_LIVE_MEMORY_POOL,
   GPU_LIVE_POOL_CORE,
   GPU_LIVE_ARRAY,
-  GPU_LIVE_N,
-  GPU_LIVE_RECYCLED = GPU_LIVE_N    /* recycled buffers; a recycled buffer and its storage are not
-                                     * counted as live */
+  GPU_LIVE_N
 } GpuLiveKind;
+
+/* Returns a number of buffers. Called from any thread, with a lock held. */
+typedef int GpuLiveCountFunc (gpointer data);
 
 gboolean _gpu_debug_has   (GpuDebugFlags  flags);
 void     _gpu_debug_log   (GpuDebugFlags  flags,
@@ -76,5 +77,10 @@ void     _gpu_debug_log   (GpuDebugFlags  flags,
 
 void     _gpu_live_add    (GpuLiveKind    kind,
                            int            delta);
+/* Does not count as live the buffers that @count counts, and their storages, for recycled buffers.
+ * @data must be valid until _gpu_live_include() is called. */
+void     _gpu_live_exclude (GpuLiveCountFunc *count,
+                            gpointer          data);
+void     _gpu_live_include (gpointer          data);
 
 G_END_DECLS

@@ -65,8 +65,18 @@ static const char *const live_names[GPU_LIVE_N] =
 /* The sum over all stripes is the number of live objects. */
 static struct
 {
-  int counts[GPU_LIVE_N + 1];
+  int counts[GPU_LIVE_N];
 } __attribute__ ((aligned (GPU_LINE))) live[GPU_N_STRIPES];
+
+/* The arguments of _gpu_live_exclude(). */
+typedef struct
+{
+  GpuLiveCountFunc *count;
+  gpointer          data;
+} Exclusion;
+
+static GMutex exclusions_lock;
+static GArray *exclusions;          /* of Exclusion; guarded by exclusions_lock */
 
 static gpointer
 parse_flags (gpointer unused G_GNUC_UNUSED)
@@ -125,6 +135,58 @@ _gpu_live_add (GpuLiveKind kind,
   __atomic_fetch_add (&live[_gpu_stripe_get ()].counts[kind], delta, __ATOMIC_RELEASE);
 }
 
+void
+_gpu_live_exclude (GpuLiveCountFunc *count,
+                   gpointer          data)
+{
+  const Exclusion exclusion = { count, data };
+
+  g_mutex_lock (&exclusions_lock);
+
+  if (exclusions == NULL)
+    exclusions = g_array_new (FALSE, FALSE, sizeof (Exclusion));
+
+  g_array_append_val (exclusions, exclusion);
+  g_mutex_unlock (&exclusions_lock);
+}
+
+void
+_gpu_live_include (gpointer data)
+{
+  guint i = 0;
+
+  g_mutex_lock (&exclusions_lock);
+
+  while (g_array_index (exclusions, Exclusion, i).data != data)
+    i++;
+
+  g_array_remove_index_fast (exclusions, i);
+
+  if (exclusions->len == 0)
+    g_clear_pointer (&exclusions, g_array_unref);
+
+  g_mutex_unlock (&exclusions_lock);
+}
+
+static int
+count_excluded (void)
+{
+  int count = 0;
+
+  g_mutex_lock (&exclusions_lock);
+
+  for (guint i = 0; exclusions != NULL && i < exclusions->len; i++)
+    {
+      const Exclusion *exclusion = &g_array_index (exclusions, Exclusion, i);
+
+      count += exclusion->count (exclusion->data);
+    }
+
+  g_mutex_unlock (&exclusions_lock);
+
+  return count;
+}
+
 static int
 count_live (guint kind)
 {
@@ -155,7 +217,7 @@ count_live (guint kind)
 GVariant *
 gpu_debug_list_live_objects (void)
 {
-  int spare = count_live (GPU_LIVE_RECYCLED);
+  int excluded = count_excluded ();
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{su}"));
@@ -165,7 +227,7 @@ gpu_debug_list_live_objects (void)
       int count = count_live (i);
 
       if (i == GPU_LIVE_BUFFER || i == GPU_LIVE_STORAGE)
-        count -= spare;
+        count -= excluded;
 
       if (count != 0)
         g_variant_builder_add (&builder, "{su}", live_names[i], (guint32) count);

@@ -58,22 +58,69 @@ pooled_free (gpointer data)
   g_aligned_free (pooled);
 }
 
+static int
+count_recycled (gpointer data)
+{
+  GpuPoolRecycled *recycled = data;
+  int count = 0;
+
+  for (guint i = 0; i < GPU_N_STRIPES; i++)
+    count += (int) __atomic_load_n (&recycled[i].n, __ATOMIC_ACQUIRE);
+
+  return count;
+}
+
 void
 _gpu_pool_core_init_recycled (GpuPoolCore *core)
 {
   core->recycled = g_aligned_alloc0 (GPU_N_STRIPES, sizeof (GpuPoolRecycled), GPU_LINE);
-
-  for (guint i = 0; i < GPU_N_STRIPES; i++)
-    _gpu_pool_lock_init (&core->recycled[i].lock);
+  _gpu_live_exclude (count_recycled, core->recycled);
 }
 
 void
 _gpu_pool_core_clear_recycled (GpuPoolCore *core)
 {
-  for (guint i = 0; i < GPU_N_STRIPES; i++)
-    _gpu_pool_lock_clear (&core->recycled[i].lock);
-
+  _gpu_live_include (core->recycled);
   g_aligned_free (core->recycled);
+}
+
+/* No thread waits for a list: it uses another list instead. So a list needs one atomic
+ * read-modify-write operation instead of the two of a lock. */
+static inline gboolean
+try_take (GpuPoolRecycled *recycled)
+{
+  return !__atomic_exchange_n (&recycled->taken, TRUE, __ATOMIC_ACQUIRE);
+}
+
+static inline void
+put (GpuPoolRecycled *recycled)
+{
+  __atomic_store_n (&recycled->taken, FALSE, __ATOMIC_RELEASE);
+}
+
+/* Caller has taken the list. */
+static inline void
+set_length (GpuPoolRecycled *recycled,
+            guint            n)
+{
+  __atomic_store_n (&recycled->n, n, __ATOMIC_RELEASE);
+}
+
+/* Takes the list of this thread, or another one if that is taken. Returns NULL if all are taken. */
+static inline GpuPoolRecycled *
+take_list (GpuPoolCore *core)
+{
+  guint stripe = _gpu_stripe_get ();
+
+  for (guint i = 0; i < GPU_N_STRIPES; i++)
+    {
+      GpuPoolRecycled *recycled = &core->recycled[(stripe + i) % GPU_N_STRIPES];
+
+      if (G_LIKELY (try_take (recycled)))
+        return recycled;
+    }
+
+  return NULL;
 }
 
 /* Takes the caller's reference to @memory, or returns FALSE. */
@@ -81,20 +128,21 @@ static gboolean
 keep_recycled (GpuPoolCore *core,
                GpuMemory   *memory)
 {
-  GpuPoolRecycled *recycled = &core->recycled[_gpu_stripe_get ()];
+  GpuPoolRecycled *recycled = take_list (core);
   gboolean kept;
 
-  _gpu_pool_lock (&recycled->lock);
+  if (G_UNLIKELY (recycled == NULL))
+    return FALSE;
+
   kept = !recycled->closed && recycled->n < GPU_POOL_MAX_RECYCLED;
 
   if (kept)
     {
       recycled->objects[recycled->n] = memory;
-      __atomic_store_n (&recycled->n, recycled->n + 1, __ATOMIC_RELAXED);
-      _gpu_live_add (GPU_LIVE_RECYCLED, 1);
+      set_length (recycled, recycled->n + 1);
     }
 
-  _gpu_pool_unlock (&recycled->lock);
+  put (recycled);
 
   return kept;
 }
@@ -113,11 +161,17 @@ get_notify_queue (void)
 
 /* Returns whether the g_object_unref() call that recycled @object has finished with the object.
  * That call may still run on another thread. */
-static gboolean
+static inline gboolean
 is_unref_finished (GObject *object)
 {
-  return g_atomic_int_get (&object->ref_count) == 1
-         && g_datalist_id_get_data (&object->qdata, get_notify_queue ()) == NULL;
+  gsize data = (gsize) g_atomic_pointer_get (&object->qdata);
+
+  if (G_UNLIKELY (g_atomic_int_get (&object->ref_count) != 1))
+    return FALSE;
+
+  /* A list without data is a null pointer, except for the flags. */
+  return G_LIKELY ((data & ~(gsize) G_DATALIST_FLAGS_MASK) == 0)
+         || g_datalist_id_get_data (&object->qdata, get_notify_queue ()) == NULL;
 }
 
 static void
@@ -185,7 +239,8 @@ recycle (GpuMemory *memory)
       || !renew (memory))
     return FALSE;
 
-  g_object_ref (memory);
+  /* Without toggle references, which are data, g_object_ref() does no more. */
+  g_atomic_int_inc (&((GObject *) memory)->ref_count);
   if (keep_recycled (pooled->core, memory))
     return TRUE;
 
@@ -213,22 +268,27 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
   for (guint i = 0; i < GPU_N_STRIPES; i++)
     {
       GpuPoolRecycled *recycled = &core->recycled[i];
+      guint n;
 
-      _gpu_pool_lock (&recycled->lock);
+      /* In a forked child, the thread that has taken the list may not exist. */
+      while (!try_take (recycled) && !g_atomic_int_get (&_gpu_forked))
+        g_thread_yield ();
+
       recycled->closed = TRUE;
-      _gpu_pool_unlock (&recycled->lock);
+      n = recycled->n;
+      set_length (recycled, 0);
+      put (recycled);
 
-      _gpu_live_add (GPU_LIVE_RECYCLED, -(int) recycled->n);
-
-      for (guint k = 0; k < recycled->n; k++)
+      for (guint k = 0; k < n; k++)
         drop_object (G_OBJECT (recycled->objects[k]));
     }
 }
 
 /* Takes the most recently recycled object, which is likely to be in the CPU's caches. Skips an
- * object if another thread is still in the g_object_unref() call that recycled it. */
-static GpuMemory *
-steal_recycled_locked (GpuPoolRecycled *recycled)
+ * object if another thread is still in the g_object_unref() call that recycled it. Caller has taken
+ * the list. */
+static inline GpuMemory *
+steal_recycled (GpuPoolRecycled *recycled)
 {
   for (guint i = recycled->n; i > 0; i--)
     {
@@ -237,7 +297,7 @@ steal_recycled_locked (GpuPoolRecycled *recycled)
       if (G_LIKELY (is_unref_finished ((GObject *) memory)))
         {
           recycled->objects[i - 1] = recycled->objects[recycled->n - 1];
-          __atomic_store_n (&recycled->n, recycled->n - 1, __ATOMIC_RELAXED);
+          set_length (recycled, recycled->n - 1);
           return memory;
         }
     }
@@ -250,15 +310,11 @@ take_from_stripe (GpuPoolRecycled *recycled)
 {
   GpuMemory *memory = NULL;
 
-  if (__atomic_load_n (&recycled->n, __ATOMIC_RELAXED) == 0)
+  if (__atomic_load_n (&recycled->n, __ATOMIC_RELAXED) == 0 || !try_take (recycled))
     return NULL;
 
-  _gpu_pool_lock (&recycled->lock);
-
-  if (!recycled->closed)
-    memory = steal_recycled_locked (recycled);
-
-  _gpu_pool_unlock (&recycled->lock);
+  memory = steal_recycled (recycled);
+  put (recycled);
 
   return memory;
 }
@@ -273,9 +329,6 @@ take_recycled (GpuPoolCore *core)
 
   for (guint i = 0; i < GPU_N_STRIPES && memory == NULL; i++)
     memory = take_from_stripe (&core->recycled[(stripe + i) % GPU_N_STRIPES]);
-
-  if (memory != NULL)
-    _gpu_live_add (GPU_LIVE_RECYCLED, -1);
 
   return memory;
 }

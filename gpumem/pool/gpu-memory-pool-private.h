@@ -40,9 +40,9 @@ typedef struct _GpuPoolHistory GpuPoolHistory;
 /* The recycled objects of the threads that use one stripe. */
 typedef struct
 {
-  GpuPoolLock  lock;                /* guards all members */
+  gboolean     taken;               /* atomic; TRUE while a thread uses the other members */
   gboolean     closed;              /* the pool is finalized */
-  guint        n;                   /* also read without the lock, atomically */
+  guint        n;                   /* atomic; also read by threads that have not taken the list */
   GpuMemory   *objects[GPU_POOL_MAX_RECYCLED];  /* GpuBuffer objects */
 } __attribute__ ((aligned (GPU_LINE))) GpuPoolRecycled;
 
