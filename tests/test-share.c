@@ -195,6 +195,43 @@ share_export_imported (TestFixture *fixture)
     g_object_unref (buffers[i]);
 }
 
+/* A buffer that was imported by a handle only has the flag if it can be exported again. */
+static void
+share_reexport (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) imported = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) again = NULL;
+  g_autoptr (GBytes) threes = test_value_bytes (SIZE, 3);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  buffer = shareable (fixture, 3);
+  handle = gpu_buffer_export_fds (buffer, fds, &error);
+  g_assert_no_error (error);
+  imported = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+  g_assert_no_error (error);
+  test_assert_content (imported, threes);
+  slice = gpu_buffer_slice (imported, 0, SIZE / 2, &error);
+  g_assert_no_error (error);
+  again = gpu_buffer_export_fds (slice, fds, &error);
+  if (gpu_memory_get_flags (GPU_MEMORY (imported)) == GPU_MEMORY_FLAGS_SHAREABLE)
+    {
+      g_assert_no_error (error);
+      return;
+    }
+  g_assert_false (is_host (fixture));
+  g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (imported)), ==, GPU_MEMORY_FLAGS_NONE);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "imported", "only its owner");
+  g_assert_null (gpu_buffer_export_handle (imported, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "imported memory",
+                         "the process that allocated it");
+}
+
 static void
 share_opaque (TestFixture *fixture)
 {
@@ -890,6 +927,7 @@ main (int argc, char **argv)
   test_add ("closed", share_closed);
   test_add ("peer", share_peer);
   test_add ("export-imported", share_export_imported);
+  test_add ("reexport", share_reexport);
   test_add ("foreign-file", share_foreign_file);
   test_add ("process", share_process);
   test_add ("invalid-calls", share_invalid_calls);

@@ -29,8 +29,8 @@ struct _GpuNativeMemory
                                      * created over it */
   gboolean          is_locked;      /* page-locked host memory */
   gboolean          is_constant;    /* open_fd() created it over memory that cannot be written */
-  gboolean          is_shareable;   /* open_fd() created the buffer over memory that share_fd() can
-                                     * export */
+  gboolean          is_shareable;   /* open_fd() or import_fd() created the buffer over memory that
+                                     * share_fd() and export_fd() can export */
 };
 
 /* The source or the destination of a region copy: linear memory of the device or of the host, or an

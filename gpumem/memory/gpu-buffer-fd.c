@@ -108,15 +108,19 @@ _gpu_buffer_check_shareable (GpuBuffer   *buffer,
                              GError     **error)
 {
   GpuMemory *memory = GPU_MEMORY (buffer);
+  const char *advice = "";
 
   if ((memory->flags & GPU_MEMORY_FLAGS_SHAREABLE) != 0)
     return TRUE;
 
+  if (memory->storage != NULL && memory->storage->suballocation != NULL)
+    advice = ": create its pool with this flag";
+  else if (memory->storage != NULL && memory->storage->kind == GPU_STORAGE_FOREIGN)
+    advice = ": it is imported or wrapped, so only its owner can export it";
+
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the memory of %" G_GSIZE_FORMAT " bytes was created without "
-               "GPU_MEMORY_FLAGS_SHAREABLE%s", function, memory->size,
-               memory->storage != NULL && memory->storage->suballocation != NULL
-                 ? ": create its pool with this flag" : "");
+               "GPU_MEMORY_FLAGS_SHAREABLE%s", function, memory->size, advice);
 
   return FALSE;
 }

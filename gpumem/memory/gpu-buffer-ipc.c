@@ -325,7 +325,8 @@ peek_fds (GUnixFDList           *fds,
  * again, and the library does not order uses of the two buffers. If a buffer over several chunks of
  * a pool is imported, and also a slice of it, the library orders the uses of the two only if both
  * handles have the same descriptors. The memory does not count towards
- * gpu_context_get_allocated_size(). On the host back end, it can be exported again. Does not block.
+ * gpu_context_get_allocated_size(). On the host back end, the buffer has
+ * %GPU_MEMORY_FLAGS_SHAREABLE and can be exported again. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is invalid, belongs
  *   to another back end or device, or does not match @fds, %GPU_ERROR_NOT_SUPPORTED on devices
@@ -368,5 +369,6 @@ gpu_buffer_new_from_fds (GpuContext   *context,
     return NULL;
 
   return buffer_new (context, imported,
-                     (envelope.flags & ACCESS_FLAGS) | GPU_MEMORY_FLAGS_SHAREABLE);
+                     (envelope.flags & ACCESS_FLAGS)
+                     | (imported->is_shareable ? GPU_MEMORY_FLAGS_SHAREABLE : 0));
 }

@@ -73,10 +73,11 @@ export_memory (GpuCudaContext  *context,
   if (_gpu_cuda_get_pointer_attribute (buffer->address, capable, TRUE) == FALSE)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                           "stream-ordered memory, and that of expandable pools, has no handle: "
-                           "allocate it, or create its pool, with GPU_MEMORY_FLAGS_SHAREABLE and "
-                           "use gpu_buffer_export_fds(), or use a pool of the kind "
-                           "GPU_MEMORY_POOL_SEGMENTS without this flag");
+                           "imported memory, stream-ordered memory and that of expandable pools "
+                           "have no handle: export imported memory in the process that allocated "
+                           "it; allocate other memory, or create its pool, with "
+                           "GPU_MEMORY_FLAGS_SHAREABLE and use gpu_buffer_export_fds(), or use a "
+                           "pool of the kind GPU_MEMORY_POOL_SEGMENTS without this flag");
       return NULL;
     }
 
