@@ -255,6 +255,17 @@ def test_truth(fixture):
                 bool(array)
 
 
+def test_format(fixture):
+    """An array without dimensions has the formats of its element, as in NumPy."""
+    need_numpy()
+    for host, array in pairs(fixture):
+        for form in "", ".2f", "+.3e", ">12", "d", "s":
+            equal(outcome(lambda: format(array, form)), outcome(lambda: format(host, form)),
+                  (form, host.shape, host.dtype))
+    text = f"{Gpu.Array.from_numpy(fixture.context, np.float32([1.5, 2.25]))[1]:.3f}"
+    equal(text, "2.250")
+
+
 def test_scalars(fixture):
     need_numpy()
     for host, array in pairs(fixture):
@@ -327,6 +338,27 @@ def test_operators(fixture):
     with raises(TypeError, "no arithmetic"):
         [1, 2] + array
     equal(array + Reflected(), "sum")
+
+
+def test_functions_of_numpy(fixture):
+    """A function of NumPy that has no result for arrays of devices raises an error, and keeps no
+    reference to the array."""
+    need_numpy()
+    array = Gpu.Array.from_numpy(fixture.context, np.float32([1, 2, 3]))
+    host = np.float32([1, 5, 3])
+    for function, name in ((np.sqrt, "numpy.sqrt()"), (np.negative, "numpy.negative()"),
+                           # NumPy 1.24 leaks the arguments of a reduction that fails
+                           (lambda a: a.__array_ufunc__(np.add, "reduce", a), "numpy.add.reduce()"),
+                           (lambda a: np.add(host, a), "the operator +"),
+                           (lambda a: np.add(host, host, out=a), "the operator +"),
+                           (lambda a: np.less(host, host, out=a), "numpy.less()"),
+                           (lambda a: np.add.at(host, [0], a), "numpy.add.at()")):
+        with raises(TypeError, "no arithmetic", f" {name}:", "to_numpy()"):
+            function(array)
+    equal(np.equal(host, array).tolist(), [True, False, True])
+    equal((host > array).tolist(), [False, True, False])
+    equal((np.float32(2) < array).tolist(), [False, False, True])
+    equal(host.tolist(), [1, 5, 3])
 
 
 def test_ravel(fixture):

@@ -11,7 +11,7 @@ from stubs_types import PARAMETERS, PARAMETERS_OF, RESULTS_OF
 RESULTS = {"__bool__": "bool", "__eq__": "bool", "__hash__": "int", "__index__": "int",
            "__int__": "int", "__len__": "int", "__ne__": "bool", "__repr__": "str",
            "__contains__": "bool", "__float__": "float", "__complex__": "complex",
-           "__str__": "str"}
+           "__str__": "str", "__format__": "str"}
 ANY_METHOD = {"__exit__": "None", "__aexit__": "None", "__bytes__": "bytes"}
 
 

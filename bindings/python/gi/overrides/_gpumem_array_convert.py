@@ -225,6 +225,10 @@ class ArrayConversions:
     def __complex__(self):
         return complex(self._get_only("a complex number"))
 
+    def __format__(self, form):
+        """Formats the only element, as a 0-dimensional array of NumPy."""
+        return format(self.item(), form) if form and self.ndim == 0 else super().__format__(form)
+
     def item(self, *index):
         """Returns an element as an object of Python: the only one, or that at an index, which is a
         number in C order or one number for each axis."""

@@ -13,6 +13,16 @@ Gpu = get_introspection_module("Gpu")
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
               "pow": "**", "matmul": "@"}
 
+# Functions of NumPy, by name
+_UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",
+           "floor_divide": "//", "remainder": "%", "power": "**", "matmul": "@"}
+_COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+
+
+def _refuse(what):
+    raise TypeError(f"Gpu.Array has no arithmetic, such as {what}: convert it with to_numpy(), or "
+                    "launch a kernel")
+
 
 def _refusing(name, is_reflected):
     """Returns the method of an operator, for a message that is clearer than that of Python, or of
@@ -23,8 +33,7 @@ def _refusing(name, is_reflected):
                 and not isinstance(other, (Gpu.Array, numbers.Number)) \
                 and type(other).__module__ != "numpy":
             return NotImplemented
-        raise TypeError(f"Gpu.Array has no arithmetic, such as the operator {_OPERATORS[name]}: "
-                        "convert it with to_numpy(), or launch a kernel")
+        _refuse(f"the operator {_OPERATORS[name]}")
     method.__name__ = f"__{'r' * is_reflected}{name}__"
     method.__qualname__ = f"Array.{method.__name__}"
     return method
@@ -32,6 +41,16 @@ def _refusing(name, is_reflected):
 
 def _to_comparable(value):
     return to_numbers(value) if isinstance(value, Gpu.Array) else value
+
+
+def _array_ufunc(self, ufunc, method, *inputs, **options):
+    """Refuses a function of NumPy. If this were None, NumPy 1.24 would leak its arguments."""
+    name = ufunc.__name__
+    if method == "__call__" and name in _COMPARISONS and "out" not in options:
+        return ufunc(*map(_to_comparable, inputs), **options)
+    if method != "__call__":
+        _refuse(f"numpy.{name}.{method}()")
+    _refuse(f"the operator {_UFUNCS[name]}" if name in _UFUNCS else f"numpy.{name}()")
 
 
 class ArrayOperators:
@@ -43,8 +62,6 @@ class ArrayOperators:
 
     def __ne__(self, other) -> Any:
         return to_numbers(self) != _to_comparable(other)
-
-    __array_ufunc__ = None                      # no arithmetic, also with an operand of NumPy
 
     # PyGObject would compare addresses
 
@@ -70,3 +87,4 @@ class ArrayOperators:
 for _name in _OPERATORS:
     for _method in _refusing(_name, False), _refusing(_name, True):
         setattr(ArrayOperators, _method.__name__, _method)
+ArrayOperators.__array_ufunc__ = _array_ufunc

@@ -93,7 +93,7 @@ def _read_shortened(array, edge):
     return result
 
 
-def _to_text(array):
+def _to_text(array, is_str):
     import numpy
     is_bfloat = array.get_dtype().get_kind() == Gpu.DTypeKind.BFLOAT
     bits = array.view("uint16") if is_bfloat else array
@@ -105,8 +105,10 @@ def _to_text(array):
         values = _Reader(array.memory).read(bits)
     else:
         values = numpy.empty(array.shape, bits.dtype)
-    return numpy.array2string(from_bfloat(values) if is_bfloat else values,
-                              threshold=options["threshold"])
+    values = from_bfloat(values) if is_bfloat else values
+    if is_str and array.ndim == 0:
+        return str(values[()])                  # as str() of NumPy: 3.0, where repr() has 3.
+    return numpy.array2string(values, threshold=options["threshold"])
 
 
 class ArrayText:
@@ -119,15 +121,15 @@ class ArrayText:
         return (f"Gpu.Array of shape {self.shape}{fields}, {self.get_dtype().name}, on "
                 f"{self.context.get_device().get_id()}")
 
-    def _get_text(self):
+    def _get_text(self, is_str=False):
         """Returns the text of the elements, or None if they cannot be read at once."""
         try:
-            return _to_text(self)
+            return _to_text(self, is_str)
         except Exception:                       # repr() must not fail
             return None
 
     def __str__(self):
-        text = self._get_text()
+        text = self._get_text(True)
         return f"<{self._describe()}>" if text is None else text
 
     def __repr__(self):
