@@ -309,6 +309,9 @@ array_views (TestFixture *fixture)
   g_assert_null (gpu_array_ravel (transposed, GPU_ARRAY_ORDER_C, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_array_ravel", "(4, 3, 2)",
                          "gpu_array_copy()");
+  g_assert_null (gpu_array_view (transposed, GPU_DTYPE_UINT16, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "shape (4, 3, 2)",
+                         "strides (1, 4, 12)", "2 bytes");
   g_assert_false (gpu_array_write_bytes (repeated, NULL, GPU_ARRAY_ORDER_C, many, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(5, 2, 3, 4)", "share");
 }
@@ -711,7 +714,9 @@ array_fields (TestFixture *fixture)
   g_assert_cmpuint (gpu_array_get_n_dims (grids), ==, 3);
   g_assert_cmpmem (g_bytes_get_data (grid_bytes, NULL), 12, "defgDEFG4567", 12);
   g_assert_null (gpu_array_get_field (array, "y", &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "'y'");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no field 'y', only 'id', 'x', 'grid'");
+  g_assert_null (gpu_array_get_field (ids, "y", &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no field 'y', only elements");
 }
 
 /* Gets the addresses of arrays for the host and for kernels. */

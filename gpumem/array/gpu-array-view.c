@@ -369,11 +369,12 @@ resize_items (GpuArrayLayout  *layout,
       || (size = (gsize) layout->shape[last] * old_size) % item_size != 0)
     {
       g_autofree char *shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
+      g_autofree char *strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "%s: cannot view elements of %" G_GSIZE_FORMAT " bytes in an array of shape %s "
-                   "as elements of %" G_GSIZE_FORMAT " bytes", function, old_size, shape,
-                   item_size);
+                   "and strides %s as elements of %" G_GSIZE_FORMAT " bytes", function, old_size,
+                   shape, strides, item_size);
       return FALSE;
     }
 
@@ -450,6 +451,18 @@ append_dims (GpuArrayLayout       *layout,
   return TRUE;
 }
 
+static char *
+list_fields (GpuDType *dtype)
+{
+  GString *names = g_string_new (NULL);
+
+  for (guint i = 0; i < gpu_dtype_get_n_fields (dtype); i++)
+    g_string_append_printf (names, "%s'%s'", i > 0 ? ", " : "",
+                            gpu_dtype_get_field_name (dtype, i));
+
+  return g_string_free (names->len > 0 ? names : g_string_append (names, "elements"), FALSE);
+}
+
 /**
  * gpu_array_get_field:
  * @array: a #GpuArray of records
@@ -484,8 +497,10 @@ gpu_array_get_field (GpuArray    *array,
 
   if (index < 0)
     {
+      g_autofree char *names = list_fields (array->dtype);
+
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the type has no field '%s'", function, name);
+                   "%s: the type has no field '%s', only %s", function, name, names);
       return NULL;
     }
 
