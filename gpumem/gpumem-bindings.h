@@ -68,5 +68,14 @@ gboolean _gpu_binding_try_write_image    (GpuImage       *image,
  * query the driver. Does not block. */
 GPU_AVAILABLE_IN_0_1
 gboolean _gpu_binding_is_idle            (GpuMemory      *memory);
+/* Returns whether _gpu_binding_wait_for_releases() may block. Takes no lock. */
+GPU_AVAILABLE_IN_0_1
+gboolean _gpu_binding_is_releasing       (void);
+/* Waits until other threads have released the host memory of work whose completion is known to the
+ * caller, such as the GBytes of a write: a wait for this work may return slightly earlier. Returns
+ * at once on a thread that is releasing such memory. Call this function without a lock that the
+ * #GDestroyNotify of a #GBytes takes. */
+GPU_AVAILABLE_IN_0_1
+void     _gpu_binding_wait_for_releases  (void);
 
 G_END_DECLS

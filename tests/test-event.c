@@ -1137,6 +1137,67 @@ event_is_complete (TestFixture *fixture)
   has_failed = TRUE;
 }
 
+/* Data of a write whose free function runs in a thread that waits for the write. */
+typedef struct
+{
+  GpuStream *stream;
+  gint       n_free;                /* 1 once the function has been called, 2 at its end */
+  gint       is_awaited;
+} SlowData;
+
+static void
+free_slowly (gpointer data)
+{
+  SlowData *slow = data;
+
+  /* Returns at once here, where the caller itself releases the data. */
+  _gpu_binding_wait_for_releases ();
+  g_atomic_int_set (&slow->n_free, 1);
+  while (!g_atomic_int_get (&slow->is_awaited))
+    g_thread_yield ();
+  g_usleep (1000);
+  g_atomic_int_set (&slow->n_free, 2);
+}
+
+static gpointer
+synchronize (gpointer data)
+{
+  SlowData *slow = data;
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_synchronize (slow->stream, NULL, &error), error);
+
+  return NULL;
+}
+
+/* The function for language bindings waits until another thread has released the data of work that
+ * has completed. */
+static void
+event_wait_for_releases (TestFixture *fixture)
+{
+  static guint8 number = 5;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 1);
+  SlowData slow = { .stream = fixture->stream };
+  g_autoptr (GError) error = NULL;
+  GBytes *bytes = g_bytes_new_with_free_func (&number, 1, free_slowly, &slow);
+  GThread *thread;
+
+  _gpu_binding_wait_for_releases ();
+  g_assert_false (_gpu_binding_is_releasing ());
+  test_assert_ok (gpu_stream_write (fixture->stream, (GpuMemory *) buffer, 0, bytes, &error),
+                  error);
+  g_bytes_unref (bytes);
+  thread = g_thread_new ("synchronize", synchronize, &slow);
+  while (g_atomic_int_get (&slow.n_free) == 0)
+    g_thread_yield ();
+  g_assert_true (_gpu_binding_is_releasing ());
+  g_atomic_int_set (&slow.is_awaited, TRUE);
+  _gpu_binding_wait_for_releases ();
+  g_assert_cmpint (g_atomic_int_get (&slow.n_free), ==, 2);
+  g_thread_join (thread);
+  g_assert_false (_gpu_binding_is_releasing ());
+}
+
 /* Work of a call: a fill of memory behind an offset, or nothing if there is no memory. */
 typedef struct
 {
@@ -1283,6 +1344,7 @@ main (int argc, char **argv)
   test_add ("elapsed-first", event_elapsed_first);
   test_add ("last-operation", event_last_operation);
   test_add ("wrapped", event_wrapped);
+  test_add ("wait-for-releases", event_wait_for_releases);
   test_add ("unreported", event_run_unreported);
   test_add ("subprocess/unreported", event_unreported);
   return test_run ();

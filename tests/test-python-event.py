@@ -14,7 +14,7 @@ from unittest import mock
 
 from gi.module import get_introspection_module
 from python_util import DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, raises
-from gi.overrides._gpumem import LoopThread, submit_later, wait_for
+from gi.overrides._gpumem import LoopThread, held, run_later, submit_later, wait_for
 from gi.overrides._gpumem_native import fast
 
 CAPABILITIES = Gpu.Capabilities
@@ -500,6 +500,133 @@ def resize(data):
         except BufferError:
             assert time.monotonic() < deadline, "the data are still exported"
             time.sleep(0.001)
+
+
+# --- data of completed work -----------------------------------------------------------------------
+
+SIZE = 1 << 17                                  # calls that do not wait use such data in place
+
+
+@contextlib.contextmanager
+def blocked_helper():
+    """Blocks the helper thread of the bindings. Without the C module, waits need that thread."""
+    go, is_blocked = threading.Event(), threading.Event()
+    if fast is None:
+        go.set()
+
+    def block(*data):
+        is_blocked.set()
+        go.wait(DEADLINE)
+
+    run_later(block)
+    assert is_blocked.wait(DEADLINE)
+    try:
+        yield
+    finally:
+        go.set()
+
+
+def list_waits(fixture, buffer):
+    stream = fixture.stream
+
+    def wait_in_thread():
+        thread = threading.Thread(target=stream.synchronize)
+        thread.start()
+        thread.join(DEADLINE)
+
+    return [stream.synchronize, wait_in_thread, lambda: stream.__exit__(None, None, None),
+            buffer.wait, fixture.context.synchronize, lambda: stream.record().wait(),
+            lambda: stream.record().wait_timeout(-1), lambda: stream.record().poll(-1),
+            lambda: buffer.read(0, 1), lambda: buffer.read(0, SIZE), lambda: buffer.fill(1)]
+
+
+def check_released(number, data, target):
+    """Fails with a BufferError while the data are in use."""
+    data.append(1)
+    target.append(number)
+    equal(target, bytes([number]) * (SIZE + 1))
+
+
+def submit_transfers(stream, buffer, number):
+    data, target = bytearray([number]) * SIZE, bytearray(SIZE)
+    stream.write(buffer, data, copy=False)
+    stream.read_into(buffer, target)
+    return number, data, target
+
+
+def test_wait_releases_data(fixture):
+    """The data of work are free when a wait for the work returns, without the helper thread of the
+    bindings."""
+    buffer = fixture.buffer(SIZE)
+    for wait_for_work in list_waits(fixture, buffer):
+        with blocked_helper():
+            for number in range(20):
+                transfers = submit_transfers(fixture.stream, buffer, number)
+                wait_for_work()
+                check_released(*transfers)
+
+
+def test_await_releases_data(fixture):
+    """The data of work are free when an await for the work ends."""
+    buffer, stream = fixture.buffer(SIZE), fixture.stream
+
+    async def use(begin):
+        for number in range(20):
+            transfers = submit_transfers(stream, buffer, number)
+            await begin()
+            check_released(*transfers)
+
+    for begin in (lambda: stream, lambda: stream.record(), buffer.wait_async,
+                  lambda: buffer.fill_async(1)):
+        asyncio.run(asyncio.wait_for(use(begin), DEADLINE))
+
+
+def list_makers(fixture):
+    makers = [lambda data: Gpu.Buffer.new_for_data(fixture.context, data)]
+    try:
+        Gpu.HostMemory.registered(fixture.context, bytearray(SIZE)).release()
+        makers.append(lambda data: Gpu.HostMemory.registered(fixture.context, data))
+    except Gpu.Error.NOT_SUPPORTED:
+        pass
+    return makers
+
+
+def test_release_of_memory_releases_data(fixture):
+    """Memory over data of the program releases the data at once, or else at the end of a wait for
+    the work that uses them."""
+    stream, buffer = fixture.stream, fixture.buffer(SIZE)
+    for make in list_makers(fixture):
+        with blocked_helper():
+            for number in range(20):
+                data = bytearray([number]) * SIZE
+                with make(data) as memory:
+                    stream.copy(buffer, memory)
+                    stream.synchronize()
+                if fast is None:                # the helper thread may still release the data
+                    stream.synchronize()
+                data.append(1)
+                with make(data) as memory:
+                    stream.copy(buffer, memory, SIZE)
+                stream.synchronize()
+                data.append(1)
+                equal(buffer.read(), bytes([number]) * SIZE)
+
+
+def test_interrupted_wait_releases_data(fixture):
+    """The data of a call that Ctrl-C has interrupted are free after the next wait."""
+    buffer, data = fixture.buffer(SIZE), bytearray(b"\1") * SIZE
+    gate = gated(fixture)
+    with blocked_helper():
+        with raises(KeyboardInterrupt), held(data) as kept:
+            fixture.stream.write(buffer, kept.bytes)
+            del kept
+            raise KeyboardInterrupt
+        with raises(BufferError):
+            data.append(1)
+        gate.complete()
+        fixture.stream.synchronize()
+        data.append(1)
+    equal(buffer.read(), b"\1" * SIZE)
 
 
 # --- failures that another thread takes -----------------------------------------------------------

@@ -110,7 +110,7 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
 }
 
 static const GpuRetainType retain_transfer = { (GBoxedCopyFunc) _gpu_transfer_ref,
-                                               (GDestroyNotify) _gpu_transfer_unref };
+                                               (GDestroyNotify) _gpu_transfer_retire };
 
 gboolean
 _gpu_submit_staged (GpuTimeline    *timeline,

@@ -852,6 +852,13 @@ free_in_order (GpuStorage *storage)
     _gpu_native_context_report (storage->context, error);
 }
 
+/* Returns the number of bytes of host memory of the program that the storage keeps in use. */
+static gsize
+get_retained_size (const GpuStorage *storage)
+{
+  return storage->root->owner_notify == (GDestroyNotify) g_bytes_unref ? storage->size : 0;
+}
+
 /* Frees the buffer of @data, a GpuStorage, if all uses in `pending` have completed. Otherwise this
  * function is called again when the next of these uses has completed. May query the driver, and
  * then also releases other objects whose work has completed, on the thread of the caller. Takes
@@ -871,7 +878,8 @@ retire (gpointer data)
           g_autoptr (GpuTimeline) timeline = _gpu_timeline_ref (point->timeline);
 
           g_array_set_size (storage->pending, last);
-          _gpu_timeline_defer_until_complete (timeline, storage, retire);
+          _gpu_timeline_defer_until_complete (timeline, storage, retire,
+                                              get_retained_size (storage));
           return;
         }
 

@@ -701,7 +701,7 @@ continue_closing (gpointer data)
     {
       GpuTimeline *timeline = g_ptr_array_steal_index_fast (closing->timelines, 0);
 
-      _gpu_timeline_defer_until_complete (timeline, closing, continue_closing);
+      _gpu_timeline_defer_until_complete (timeline, closing, continue_closing, 0);
       _gpu_timeline_unref (timeline);
       return;
     }
@@ -825,7 +825,7 @@ void
 _gpu_pool_core_release_excess_after (GpuPoolCore *core,
                                      GpuTimeline *timeline)
 {
-  _gpu_timeline_defer_until_complete (timeline, core, release_excess);
+  _gpu_timeline_defer_until_complete (timeline, core, release_excess, 0);
 }
 
 static GPU_COLD void

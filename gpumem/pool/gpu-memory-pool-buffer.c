@@ -412,7 +412,7 @@ spill (GpuMemory  *memory,
   /* Pending work still uses the memory: retain the view until this work completes. */
   for (guint i = 0; uses != NULL && i < uses->len; i++)
     _gpu_timeline_defer_until_complete (g_array_index (uses, GpuPoint, i).timeline,
-                                        _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
+                                        _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref, 0);
 
   pooled->pool = g_steal_pointer (&pool);
   g_clear_pointer (&pooled->view, _gpu_pool_view_unref);

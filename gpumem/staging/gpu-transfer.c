@@ -55,6 +55,31 @@ _gpu_transfer_ref (GpuTransfer *transfer)
   return transfer;
 }
 
+static void
+release_bytes (GpuTransfer *transfer)
+{
+  GBytes *bytes = g_atomic_pointer_exchange (&transfer->copy.bytes, NULL);
+
+  g_clear_pointer (&bytes, g_bytes_unref);
+}
+
+void
+_gpu_transfer_retire (GpuTransfer *transfer)
+{
+  gboolean is_in_use;
+
+  /* A caller that drives its copy may still read from the last place, and threads may still copy
+   * chunks of an aborted copy. */
+  g_mutex_lock (&transfer->lock);
+  is_in_use = transfer->driven_by_caller || transfer->aborted;
+  g_mutex_unlock (&transfer->lock);
+
+  if (!is_in_use)
+    release_bytes (transfer);
+
+  _gpu_transfer_unref (transfer);
+}
+
 void
 _gpu_transfer_unref (GpuTransfer *transfer)
 {
@@ -73,7 +98,7 @@ _gpu_transfer_unref (GpuTransfer *transfer)
   g_clear_pointer (&transfer->first, _gpu_native_event_unref);
   g_clear_pointer (&transfer->last, _gpu_native_event_unref);
   g_clear_error (&transfer->failure);
-  g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
+  release_bytes (transfer);
   g_clear_pointer (&transfer->copy.progress, _gpu_progress_unref);
   g_free (transfer->events);
   g_free (transfer->host_waits);

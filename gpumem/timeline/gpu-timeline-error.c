@@ -834,7 +834,7 @@ _gpu_timeline_check_retained_locked (GpuTimeline       *timeline,
 {
   GError *failure = NULL;
 
-  if (retained->release == (GDestroyNotify) _gpu_transfer_unref
+  if (retained->release == (GDestroyNotify) _gpu_transfer_retire
       && !_gpu_transfer_check (retained->object, &failure))
     _gpu_timeline_fail_locked (timeline, retained->seq - 1, retained->seq, failure);
 

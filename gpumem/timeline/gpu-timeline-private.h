@@ -510,10 +510,17 @@ guint64         _gpu_timeline_get_needed_locked (GpuTimeline     *timeline);
  * _gpu_timeline_query(). Caller holds no lock. */
 gboolean        _gpu_timeline_try_retire      (GpuTimeline       *timeline,
                                                guint64            seq);
-/* Releases @object once all work submitted so far has completed. Takes ownership of @object. */
+/* Releases @object once all work submitted so far has completed. @size is the number of bytes of
+ * host memory that @object holds. Takes ownership of @object. */
 void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
                                                     gpointer           object,
-                                                    GDestroyNotify     release);
+                                                    GDestroyNotify     release,
+                                                    gsize              size);
+
+/* gpu-timeline-release.c: begins the release of host memory, before the completion of the work that
+ * used it is visible to other threads. Returns the argument of _gpu_release_end(). */
+guint           _gpu_release_begin            (void);
+void            _gpu_release_end              (guint              phase);
 
 /* Adds the event of the operation @seq, the newest of the stream, as a fence. Takes ownership of
  * @event. */

@@ -466,7 +466,7 @@ _gpu_pending_wait_until (GpuPending    *pending,
 
   /* PoCL aborts if an event is released while PoCL fails that event. */
   _gpu_timeline_defer_until_complete (timeline, g_steal_pointer (&pending->event),
-                                      (GDestroyNotify) _gpu_native_event_unref);
+                                      (GDestroyNotify) _gpu_native_event_unref, 0);
 
   return FALSE;
 }
@@ -662,7 +662,8 @@ _gpu_timeline_try_retire (GpuTimeline *timeline,
 void
 _gpu_timeline_defer_until_complete (GpuTimeline    *timeline,
                                     gpointer        object,
-                                    GDestroyNotify  release)
+                                    GDestroyNotify  release,
+                                    gsize           size)
 {
   g_mutex_lock (&timeline->lock);
 
@@ -673,7 +674,7 @@ _gpu_timeline_defer_until_complete (GpuTimeline    *timeline,
       return;
     }
 
-  _gpu_timeline_retain_locked (timeline, object, release, 0);
+  _gpu_timeline_retain_locked (timeline, object, release, size);
   _gpu_timeline_collect_locked (timeline);
   g_mutex_unlock (&timeline->lock);
 }

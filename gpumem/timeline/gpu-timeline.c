@@ -30,6 +30,8 @@ typedef struct
   GpuRetained shared;
   GpuRetained *retained;
   guint    n_retained;
+  gboolean holds_memory;            /* some of the objects hold host memory of the program */
+  guint    phase;                   /* of their release */
   GQueue   fences;
   GQueue   waiters;
   GQueue   user_waits;
@@ -652,8 +654,13 @@ retire_retained_locked (GpuTimeline *timeline,
   while (retired->n_retained < n && first[retired->n_retained].seq <= seq)
     {
       _gpu_timeline_check_retained_locked (timeline, &first[retired->n_retained], failed);
+      retired->holds_memory |= first[retired->n_retained].size > 0;
       timeline->retained_size -= first[retired->n_retained++].size;
     }
+
+  /* Before other threads see that the work has completed */
+  if (retired->holds_memory)
+    retired->phase = _gpu_release_begin ();
 
   retired->retained = g_memdup2 (first, retired->n_retained * sizeof *first);
   timeline->retained_first += retired->n_retained;
@@ -750,11 +757,24 @@ _gpu_timeline_remove_waiter (GpuTimeline   *timeline,
   return FALSE;
 }
 
+/* Objects that hold host memory come first, because the release of others may block. */
 static void
 release_retained (GpuRetired *retired)
 {
+  for (guint i = 0; retired->holds_memory && i < retired->n_retained; i++)
+    {
+      if (retired->retained[i].size > 0)
+        retired->retained[i].release (retired->retained[i].object);
+    }
+
+  if (retired->holds_memory)
+    _gpu_release_end (retired->phase);
+
   for (guint i = 0; i < retired->n_retained; i++)
-    retired->retained[i].release (retired->retained[i].object);
+    {
+      if (retired->retained[i].size == 0)
+        retired->retained[i].release (retired->retained[i].object);
+    }
 
   g_free (retired->retained);
 }

@@ -174,6 +174,7 @@ move_data (GpuBuffer  *buffer,
   if (moved || PyErr_Occurred () != NULL)
     {
       PyBuffer_Release (data);
+      gpu_fast_wait_for_releases ();
       return moved ? PyBool_FromLong (TRUE) : NULL;
     }
 

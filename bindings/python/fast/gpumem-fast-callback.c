@@ -50,6 +50,9 @@ gpu_fast_leave (GpuFastFrame *frame,
 {
   current = frame->outer;
 
+  if (G_UNLIKELY (g_atomic_pointer_get (&gpu_fast_freed) != NULL))
+    gpu_fast_release_freed ();
+
   if (G_LIKELY (frame->kept == NULL && frame->cause == NULL))
     return result;
 

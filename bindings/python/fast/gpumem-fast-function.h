@@ -152,6 +152,16 @@ PyObject     *gpu_fast_from_strv     (char             **texts);
 /* The memory of a Python object, for a call that waits. */
 typedef struct _GpuFastMemory GpuFastMemory;
 
+extern GpuFastMemory *gpu_fast_freed;
+extern guint gpu_fast_n_abandoned;
+
+/* Releases the memory of Python objects that the library no longer uses. Keeps the current
+ * exception. */
+void          gpu_fast_release_freed (void);
+/* Called after a wait. Waits until other threads of the library have freed the bytes of work that
+ * has completed. The end of the call then releases the memory. */
+void          gpu_fast_wait_for_releases (void);
+
 /* Functions of the module. */
 PyObject     *gpu_fast_new_function  (PyObject          *module,
                                       PyObject *const   *args,
@@ -162,6 +172,11 @@ PyObject     *gpu_fast_get_doc       (PyObject          *module,
 PyObject     *gpu_fast_hold          (PyObject          *module,
                                       PyObject *const   *args,
                                       Py_ssize_t         n_args);
+PyObject     *gpu_fast_hold_exported (PyObject          *module,
+                                      PyObject *const   *args,
+                                      Py_ssize_t         n_args);
+PyObject     *gpu_fast_release_completed (PyObject      *module,
+                                      PyObject          *unused);
 /* (transfer full) (nullable): a copy of data of less than GPU_FAST_HELD_SIZE bytes, or NULL without
  * an exception for other data. */
 GBytes       *gpu_fast_copy_data     (PyObject          *data);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* GLib.Bytes over the memory of Python objects, for the duration of a call that waits. The library
- * usually frees the bytes before the call returns, and does not access them after a call without an
- * error. So the calling thread releases the memory. Only after an interrupted wait does the helper
- * thread of the overrides release it, because a thread of a driver must not wait for the
- * interpreter. */
+/* GLib.Bytes over the memory of Python objects. The library may free the bytes on a thread of a
+ * driver, which must not wait for the interpreter. So freeing the bytes only adds the memory to a
+ * list. The end of each call of the library releases the memory in this list. If there is no such
+ * call, the helper thread of the overrides does.
+ *
+ * A call that waits for its own work needs no list. The library usually frees the bytes before the
+ * call returns, and does not access them after a call without an error. So the calling thread
+ * releases the memory. After an interrupted wait, the memory is released as above. */
 #include "gpumem-fast-function.h"
 
 typedef enum
@@ -15,11 +18,21 @@ typedef enum
 
 struct _GpuFastMemory
 {
-  gint          state;              /* atomic */
-  Py_buffer     buffer;
-  GMainContext *context;            /* of the helper thread, set before ABANDONED, or NULL if the
+  gint           state;             /* atomic */
+  Py_buffer      buffer;
+  Py_buffer     *view;              /* `buffer`, or that of `owner` */
+  PyObject      *owner;             /* (nullable) */
+  GMainContext  *context;           /* of the helper thread, set before ABANDONED, or NULL if the
                                      * buffer is released */
+  GpuFastMemory *next;              /* in the list */
 };
+
+/* The list. Any thread adds memory to it. A thread with the GIL removes it, and releases the buffer
+ * at once. So no buffer is on its way from the list to its release while another thread has the
+ * GIL. */
+GpuFastMemory *gpu_fast_freed;
+/* The number of ABANDONED memories whose buffers are not released. Guarded by the GIL. */
+guint gpu_fast_n_abandoned;
 
 typedef struct
 {
@@ -35,20 +48,86 @@ static GpuFastClass bytes_class = { "GLib", "Bytes", g_bytes_get_type, NULL };
 static void
 free_memory (GpuFastMemory *memory)
 {
-  PyBuffer_Release (&memory->buffer);
+  if (memory->context != NULL)
+    gpu_fast_n_abandoned--;
+
+  PyBuffer_Release (memory->view);
+  Py_XDECREF (memory->owner);
   g_clear_pointer (&memory->context, g_main_context_unref);
   g_free (memory);
 }
 
+void
+gpu_fast_release_freed (void)
+{
+  PyObject *type, *value, *traceback;
+  GpuFastMemory *first;
+
+  PyErr_Fetch (&type, &value, &traceback);
+
+  /* Only threads with the GIL remove memory, so `next` of the first one does not change. */
+  while ((first = g_atomic_pointer_get (&gpu_fast_freed)) != NULL)
+    {
+      if (g_atomic_pointer_compare_and_exchange (&gpu_fast_freed, first, first->next))
+        free_memory (first);
+    }
+
+  PyErr_Restore (type, value, traceback);
+}
+
+void
+gpu_fast_wait_for_releases (void)
+{
+  if (G_LIKELY (gpu_fast_n_abandoned == 0 || !_gpu_binding_is_releasing ()))
+    return;
+
+  Py_BEGIN_ALLOW_THREADS
+  _gpu_binding_wait_for_releases ();
+  Py_END_ALLOW_THREADS
+}
+
+PyObject *
+gpu_fast_release_completed (PyObject *module G_GNUC_UNUSED,
+                            PyObject *unused G_GNUC_UNUSED)
+{
+  gpu_fast_wait_for_releases ();
+  gpu_fast_release_freed ();
+
+  Py_RETURN_NONE;
+}
+
 static gboolean
-free_on_helper (gpointer data)
+release_on_helper (gpointer unused G_GNUC_UNUSED)
 {
   PyGILState_STATE state = PyGILState_Ensure ();
 
-  free_memory (data);
+  gpu_fast_release_freed ();
   PyGILState_Release (state);
 
   return G_SOURCE_REMOVE;
+}
+
+/* Adds the memory to the list. Only the first one in the list wakes the helper thread, which
+ * releases all. */
+static void
+push_freed (GpuFastMemory *memory)
+{
+  /* Another thread may free the memory as soon as it is in the list. */
+  g_autoptr (GMainContext) context = g_main_context_ref (memory->context);
+  g_autoptr (GSource) source = NULL;
+  GpuFastMemory *first;
+
+  do
+    memory->next = first = g_atomic_pointer_get (&gpu_fast_freed);
+  while (!g_atomic_pointer_compare_and_exchange (&gpu_fast_freed, first, memory));
+
+  if (first != NULL)
+    return;
+
+  source = g_idle_source_new ();
+  g_source_set_priority (source, G_PRIORITY_DEFAULT);
+  g_source_set_callback (source, release_on_helper, NULL, NULL);
+  g_source_attach (source, context);
 }
 
 /* Called on any thread. */
@@ -56,42 +135,48 @@ static void
 bytes_freed (gpointer data)
 {
   GpuFastMemory *memory = data;
-  GSource *source;
 
   if (g_atomic_int_compare_and_exchange (&memory->state, HELD, FREED))
     return;
 
   if (memory->context == NULL)
-    {
-      g_free (memory);
-      return;
-    }
-
-  source = g_idle_source_new ();
-  g_source_set_priority (source, G_PRIORITY_DEFAULT);
-  g_source_set_callback (source, free_on_helper, memory, NULL);
-  g_source_attach (source, memory->context);
-  g_source_unref (source);
+    g_free (memory);
+  else
+    push_freed (memory);
 }
 
-/* Returns FALSE if there is no helper thread. Keeps the current exception. */
+/* Returns FALSE with an exception if there is no helper thread. */
 static gboolean
 set_context (GpuFastMemory *memory)
 {
-  PyObject *type, *value, *traceback, *context;
-
-  PyErr_Fetch (&type, &value, &traceback);
-  context = PyObject_CallNoArgs (gpu_fast_types.get_await_context);
+  PyObject *context = PyObject_CallNoArgs (gpu_fast_types.get_await_context);
 
   if (context == NULL)
-    PyErr_WriteUnraisable (NULL);
-  else
-    memory->context = g_main_context_ref (pyg_boxed_get (context, GMainContext));
+    return FALSE;
 
-  Py_XDECREF (context);
+  memory->context = g_main_context_ref (pyg_boxed_get (context, GMainContext));
+  gpu_fast_n_abandoned++;
+  Py_DECREF (context);
+
+  return TRUE;
+}
+
+/* Reports an exception. Keeps the current one. */
+static gboolean
+try_set_context (GpuFastMemory *memory)
+{
+  PyObject *type, *value, *traceback;
+  gboolean success;
+
+  PyErr_Fetch (&type, &value, &traceback);
+  success = set_context (memory);
+
+  if (!success)
+    PyErr_WriteUnraisable (NULL);
+
   PyErr_Restore (type, value, traceback);
 
-  return memory->context != NULL;
+  return success;
 }
 
 GpuFastMemory *
@@ -101,6 +186,7 @@ gpu_fast_hold_memory (Py_buffer  *buffer,
   GpuFastMemory *memory = g_new0 (GpuFastMemory, 1);
 
   memory->buffer = *buffer;
+  memory->view = &memory->buffer;
   /* PyBuffer_FillInfo() makes `shape` point to `len` of the structure itself. */
   if (buffer->shape == &buffer->len)
     memory->buffer.shape = &memory->buffer.len;
@@ -114,8 +200,8 @@ gpu_fast_release_memory (GpuFastMemory *memory,
                          gboolean       has_completed)
 {
   if (has_completed)
-    PyBuffer_Release (&memory->buffer);     /* a second call has no effect */
-  else if (g_atomic_int_get (&memory->state) == HELD && !set_context (memory))
+    PyBuffer_Release (memory->view);        /* a second call has no effect */
+  else if (g_atomic_int_get (&memory->state) == HELD && !try_set_context (memory))
     return;
 
   if (!g_atomic_int_compare_and_exchange (&memory->state, HELD, ABANDONED))
@@ -238,6 +324,39 @@ gpu_fast_hold (PyObject         *module G_GNUC_UNUSED,
   PyBuffer_Release (&buffer);
 
   Py_RETURN_NONE;
+}
+
+/* The address is that of a Py_buffer that the object owns, and may release earlier. */
+PyObject *
+gpu_fast_hold_exported (PyObject         *module G_GNUC_UNUSED,
+                        PyObject *const  *args,
+                        Py_ssize_t        n_args)
+{
+  Py_buffer *buffer = n_args == 2 ? PyLong_AsVoidPtr (args[1]) : NULL;
+  GpuFastMemory *memory;
+
+  if (buffer == NULL)
+    {
+      if (PyErr_Occurred () == NULL)
+        PyErr_SetString (PyExc_TypeError, "hold_exported() takes an object and an address");
+      return NULL;
+    }
+
+  memory = g_new0 (GpuFastMemory, 1);
+
+  if (!set_context (memory))
+    {
+      g_free (memory);
+      return NULL;
+    }
+
+  memory->state = ABANDONED;
+  memory->view = buffer;
+  memory->owner = gpu_fast_new_ref (args[0]);
+
+  return gpu_fast_from_boxed (&bytes_class,
+                              g_bytes_new_with_free_func (buffer->buf, buffer->len, bytes_freed,
+                                                          memory), TRUE);
 }
 
 GBytes *

@@ -170,13 +170,15 @@ wait_for (GpuEvent *event)
 
       /* Releasing the GIL takes longer than this. */
       if (_gpu_binding_is_complete (event))
-        Py_RETURN_TRUE;
+        break;
 
       Py_BEGIN_ALLOW_THREADS
       status = gpu_event_poll (event, SLICE, NULL, &error);
       Py_END_ALLOW_THREADS
     }
   while (status != GPU_EVENT_STATUS_COMPLETE && error == NULL);
+
+  gpu_fast_wait_for_releases ();
 
   return gpu_fast_finish (TRUE, error);
 }
@@ -196,7 +198,12 @@ gpu_fast_wait_for_stream (GpuStream *stream)
 
   Py_END_ALLOW_THREADS
 
-  return event != NULL ? wait_for (event) : gpu_fast_finish (is_idle, error);
+  if (event != NULL)
+    return wait_for (event);
+
+  gpu_fast_wait_for_releases ();
+
+  return gpu_fast_finish (is_idle, error);
 }
 
 PyObject *
@@ -214,6 +221,8 @@ gpu_fast_submit_and_wait (GpuStream            *stream,
 
   if (event != NULL)
     return wait_for (event);
+
+  gpu_fast_wait_for_releases ();
 
   return success || error != NULL ? gpu_fast_finish (success, error) : NULL;
 }

@@ -235,6 +235,11 @@ static PyMethodDef methods[] = {
   { "hold", (PyCFunction) (void (*) (void)) gpu_fast_hold, METH_FASTCALL,
     "Returns a GLib.Bytes over contiguous data, writable ones if the second argument is True, for "
     "the body of a with statement, or None for data that need a conversion." },
+  { "hold_exported", (PyCFunction) (void (*) (void)) gpu_fast_hold_exported, METH_FASTCALL,
+    "Returns a GLib.Bytes over the memory of an object that owns the Py_buffer at an address. The "
+    "buffer is released once the bytes have been freed." },
+  { "release_completed", gpu_fast_release_completed, METH_NOARGS,
+    "Releases the memory of Python objects that was used by work whose completion is known." },
   { "copy_bytes", (PyCFunction) (void (*) (void)) gpu_fast_copy_bytes, METH_FASTCALL,
     "Returns a GLib.Bytes with a copy of small contiguous data, or None." },
   { "pack_extent", (PyCFunction) (void (*) (void)) gpu_fast_pack_extent, METH_FASTCALL,

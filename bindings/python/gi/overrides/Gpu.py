@@ -40,12 +40,12 @@ from ..module import get_introspection_module
 from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
-from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address, check_array,
-                      export_in_place, held, hold, is_int, loaded_numpy, new_bytes, poll,
-                      refuse_array, refuse_svm, run_behind, run_behind_submissions, run_copy,
-                      run_interruptible, run_later, submit_and_await, submit_and_wait,
-                      takes_signals, to_glib_bytes, to_pattern, to_sized_dtype, wait, wait_for,
-                      wait_timeout)
+from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address,
+                      call_waiting, check_array, export_in_place, held, hold, is_int,
+                      loaded_numpy, new_bytes, poll, refuse_array, refuse_svm, run_behind,
+                      run_behind_submissions, run_copy, run_interruptible, run_later,
+                      submit_and_await, submit_and_wait, takes_signals, to_glib_bytes, to_pattern,
+                      to_sized_dtype, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
                                  DeferredFreeAllocatorMethods, ExternalAllocatorMethods,
                                  LoggingAllocatorMethods, StatisticsAllocatorMethods,
@@ -310,7 +310,7 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
         """Waits for all work of the context. This includes work that the program submitted through
         the native handles of its streams and, on CUDA, work of other libraries in the same driver
         context."""
-        return run_interruptible(lambda: Gpu.Context.synchronize(self))
+        return call_waiting(run_interruptible, lambda: Gpu.Context.synchronize(self))
 
     def __repr__(self):
         names = ", ".join(device.get_id() for device in self.list_devices())
@@ -497,8 +497,10 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         """Creates a buffer that uses the memory of a contiguous bytes-like object, such as a NumPy
         array, without a copy. The buffer keeps the object alive, and fixes the address of its data.
         Map the buffer before you access the object: a device with memory of its own may work on a
-        copy until then. The copy may be faster if the address is a multiple of the page size. A
-        thread of the library releases the object shortly after the buffer has been freed.
+        copy until then. The copy may be faster if the address is a multiple of the page size. The
+        object is released at the end of release() or of the with statement, or at the end of a
+        later wait for pending work that uses the buffer. If the last reference to the buffer is
+        dropped instead, a thread of this module releases the object shortly afterwards.
 
         The object must be writable, unless the flags contain both Gpu.MemoryFlags.READ_ONLY and
         HOST_READ_ONLY: all work that writes the buffer then fails."""
@@ -1666,7 +1668,7 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
     def synchronize(self, cancellable=None):
         """Waits for all work submitted before the call."""
         if not takes_signals():
-            return Gpu.Stream.synchronize(self, cancellable)
+            return call_waiting(Gpu.Stream.synchronize, self, cancellable)
         return wait(self.record(), cancellable)
 
     def __await__(self):

@@ -15,6 +15,7 @@ from gi.repository import Gio, GLib
 from ..module import get_introspection_module
 from ._gpumem_checks import DECORATORS, to_index
 from ._gpumem_names import find_caller, name_call, run_for
+from ._gpumem_library import load_symbols
 from ._gpumem_native import fast
 
 Gpu = get_introspection_module("Gpu")
@@ -209,11 +210,35 @@ def export_in_place(data, writable, advice):
     return exported
 
 
+# Without the C module: an item for each GLib.Bytes of hold() whose memory is not released. Its
+# methods need no lock.
+_exports = []
+
+
 def hold(exported):
     """Returns a GLib.Bytes over exported memory. Freeing the bytes releases the memory on a Python
-    thread, since threads of drivers must not wait for the interpreter."""
-    return Gpu.bytes_new_for_address(exported.address, exported.size, _get_await_context(),
-                                     exported.release)
+    thread, since threads of drivers must not wait for the interpreter: at the end of a wait, or on
+    the helper thread."""
+    if fast is not None:
+        return fast.hold_exported(exported, ctypes.addressof(exported._buffer))
+
+    def release(*data):
+        exported.release()
+        _exports.pop()
+
+    _exports.append(None)
+    return Gpu.bytes_new_for_address(exported.address, exported.size, _get_await_context(), release)
+
+
+def _finish_releases():
+    if _exports:
+        load_symbols()._gpu_binding_wait_for_releases()
+        _await_thread.finish()
+
+
+# Releases the memory of Python objects that was used by work whose completion is known. Called
+# after each wait.
+release_completed = _finish_releases if fast is None else fast.release_completed
 
 
 class _Held:
@@ -309,29 +334,43 @@ def takes_signals():
 def poll(event, timeout, cancellable=None):
     """Waits for at most timeout microseconds, -1 is no limit, and returns the status."""
     timeout = to_index(timeout, "timeout_usec")
-    if takes_signals():
-        while not 0 <= timeout <= _SLICE:
-            status = Gpu.Event.poll(event, _SLICE, cancellable)
-            if status != Gpu.EventStatus.PENDING:
-                return status
-            timeout -= _SLICE if timeout >= 0 else 0
-    return Gpu.Event.poll(event, timeout, cancellable)
+    try:
+        if takes_signals():
+            while not 0 <= timeout <= _SLICE:
+                status = Gpu.Event.poll(event, _SLICE, cancellable)
+                if status != Gpu.EventStatus.PENDING:
+                    return status
+                timeout -= _SLICE if timeout >= 0 else 0
+        return Gpu.Event.poll(event, timeout, cancellable)
+    finally:
+        release_completed()
 
 
 def wait_timeout(event, timeout, cancellable=None):
     """Waits for at most timeout microseconds; -1 is no limit."""
     timeout = to_index(timeout, "timeout_usec")
-    if takes_signals():
-        while not 0 <= timeout <= _SLICE:
-            if Gpu.Event.poll(event, _SLICE, cancellable) == Gpu.EventStatus.COMPLETE:
-                return True
-            timeout -= _SLICE if timeout >= 0 else 0
-    return Gpu.Event.wait_timeout(event, timeout, cancellable)
+    try:
+        if takes_signals():
+            while not 0 <= timeout <= _SLICE:
+                if Gpu.Event.poll(event, _SLICE, cancellable) == Gpu.EventStatus.COMPLETE:
+                    return True
+                timeout -= _SLICE if timeout >= 0 else 0
+        return Gpu.Event.wait_timeout(event, timeout, cancellable)
+    finally:
+        release_completed()
+
+
+def call_waiting(function, *args):
+    """Calls a function that waits, and then releases the data of the completed work."""
+    try:
+        return function(*args)
+    finally:
+        release_completed()
 
 
 def wait(event, cancellable=None):
     if not takes_signals():
-        return Gpu.Event.wait(event, cancellable)
+        return call_waiting(Gpu.Event.wait, event, cancellable)
     return poll(event, -1, cancellable) == Gpu.EventStatus.COMPLETE
 
 
@@ -437,13 +476,19 @@ def _may_block(*uses):
 
 def run_behind(function, *uses, cancel=None):
     """Runs a function that waits for the work of uses. Ctrl-C interrupts the wait."""
-    return run_interruptible(function, cancel) if _may_block(*uses) else function()
+    try:
+        return run_interruptible(function, cancel) if _may_block(*uses) else function()
+    finally:
+        release_completed()
 
 
 def run_copy(function, size):
     """Runs a function that copies size bytes. Ctrl-C interrupts the wait for a long copy, which
     then continues."""
-    return run_interruptible(function) if size >= LONG_SIZE else function()
+    try:
+        return run_interruptible(function) if size >= LONG_SIZE else function()
+    finally:
+        release_completed()
 
 
 def _get_copied_size(memory, value):
@@ -505,10 +550,10 @@ class LoopThread:
 
     def _forget(self):
         self._lock = threading.Lock()
-        self._context = None
+        self._context = self._identifier = None
 
-    @staticmethod
-    def _run(context):
+    def _run(self, context):
+        self._identifier = threading.get_ident()
         context.push_thread_default()
         while True:
             context.iteration(True)
@@ -522,6 +567,16 @@ class LoopThread:
                                  daemon=True).start()
                 self._context = context         # not after a failed start
             return self._context
+
+    def finish(self):
+        """Waits until the thread has called the functions that it has been given, unless this is
+        the thread."""
+        if self._identifier == threading.get_ident() or sys.is_finalizing():
+            return
+        done = threading.Lock()
+        done.acquire()
+        self.run_later(lambda *data: done.release())
+        done.acquire()
 
     def run_later(self, function):
         """Lets the thread call function (user_data). The thread calls such functions and those that
@@ -684,3 +739,4 @@ async def wait_for(begin, finish, progress=None, caller=None, awaits_end=False,
         raise
     finally:
         del operation                           # its future keeps the exception
+        release_completed()

@@ -47,9 +47,10 @@ class HostMemoryMethods(ArrayMethods):
     def registered(cls, context, data, flags=Gpu.HostMemoryFlags.NONE):
         """Page-locks the memory of a contiguous bytes-like object. The memory stays page-locked
         until the with statement ends or the last reference is dropped, and until pending work no
-        longer uses the memory. Then another thread releases the object. Until then, the size of the
-        object is fixed: bytearray.extend() raises BufferError. The object must be writable, except
-        with Gpu.HostMemoryFlags.READ_ONLY."""
+        longer uses the memory. Until then, the size of the object is fixed: bytearray.extend()
+        raises BufferError. The end of the with statement, or of a later wait for that work,
+        releases the object. If the last reference is dropped instead, another thread does. The
+        object must be writable, except with Gpu.HostMemoryFlags.READ_ONLY."""
         if isinstance(data, Bytes):
             return Gpu.HostMemory.new_registered(context, flags, data)
         writable = not flags & Gpu.HostMemoryFlags.READ_ONLY

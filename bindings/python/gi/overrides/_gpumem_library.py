@@ -4,6 +4,7 @@ the dynamic linker does not search. The typelib names the library without a fold
 linker uses the library that is already loaded."""
 
 import ctypes
+import functools
 import os
 
 from gi._gi import Repository
@@ -23,6 +24,12 @@ def _load():
         if os.path.exists(library):
             ctypes.CDLL(library)
             break
+
+
+@functools.cache
+def load_symbols():
+    """Returns the library, for functions that are not in the typelib."""
+    return ctypes.CDLL(_LIBRARY)
 
 
 _load()
