@@ -56,6 +56,8 @@ struct _GpuContext
   GWeakRef          default_stream;
   char             *build_options;
   GObject          *allocator;        /* a GpuAllocator; written under the lock, and atomic */
+  gboolean          has_pressure;     /* an emission of ::memory-pressure is pending */
+  guint64           pressure;         /* its argument */
 };
 
 enum
@@ -377,7 +379,8 @@ gpu_context_class_init (GpuContextClass *klass)
   /**
    * GpuContext::memory-pressure:
    * @context: the context
-   * @requested: the size of the allocation that failed, in bytes
+   * @requested: the size of the allocation that failed, in bytes; the largest one if several
+   *   requests of other threads failed
    *
    * Emitted when the device, or the host for page-locked memory, is out of memory. A request of a
    * #GpuMemoryPool that fails for lack of memory, or because of the limit of the pool, emits the
@@ -386,9 +389,9 @@ gpu_context_class_init (GpuContextClass *klass)
    * If the thread that created @context requested the memory, the signal is emitted at once, and
    * the allocation is tried again after the handlers have returned. If another thread requested the
    * memory, the allocation fails, and the signal is emitted later, in the main context of the
-   * thread that created @context. Memory that the handlers free is then available to later
-   * allocations. If a handler itself requests memory and there is none, that request fails without
-   * another emission.
+   * thread that created @context. Requests that fail before this emission need no other one. Memory
+   * that the handlers free is then available to later allocations. If a handler itself requests
+   * memory and there is none, that request fails without another emission.
    *
    * Since: 0.1
    */
@@ -559,8 +562,7 @@ _gpu_context_check (GpuContext  *context,
 typedef struct
 {
   GWeakRef  context;
-  GError   *error;                  /* argument of ::lost */
-  guint64   requested;              /* argument of ::memory-pressure */
+  GError   *error;                  /* argument of ::lost, or NULL for ::memory-pressure */
 } PostedEmission;
 
 static void
@@ -571,6 +573,32 @@ emission_free (gpointer data)
   g_weak_ref_clear (&emission->context);
   g_clear_error (&emission->error);
   g_free (emission);
+}
+
+/* Registers a request of another thread that failed. Returns FALSE if the pending emission is for
+ * this request, too: a program may take long to iterate its main context. */
+static gboolean
+add_pressure (GpuContext *context,
+              guint64     requested)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  gboolean is_first = !context->has_pressure;
+
+  context->pressure = is_first ? requested : MAX (context->pressure, requested);
+  context->has_pressure = TRUE;
+
+  return is_first;
+}
+
+/* Requests that fail from now on need another emission. */
+static guint64
+take_pressure (GpuContext *context)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+
+  context->has_pressure = FALSE;
+
+  return context->pressure;
 }
 
 static gboolean
@@ -589,7 +617,7 @@ emit (gpointer data)
     }
   else
     {
-      g_signal_emit (context, signals[MEMORY_PRESSURE], 0, emission->requested);
+      g_signal_emit (context, signals[MEMORY_PRESSURE], 0, take_pressure (context));
     }
 
   return G_SOURCE_REMOVE;
@@ -599,15 +627,13 @@ emit (gpointer data)
  * may emit the signal immediately, on the calling thread. */
 static void
 post_emission (GpuContext   *context,
-               const GError *error,
-               guint64       requested)
+               const GError *error)
 {
   g_autoptr (GSource) source = g_idle_source_new ();
   PostedEmission *emission = g_new0 (PostedEmission, 1);
 
   g_weak_ref_init (&emission->context, context);
   emission->error = error != NULL ? g_error_copy (error) : NULL;
-  emission->requested = requested;
   g_source_set_priority (source, G_PRIORITY_DEFAULT);
   g_source_set_callback (source, emit, emission, emission_free);
   g_source_attach (source, context->main_context);
@@ -627,7 +653,7 @@ notify_lost (GpuNativeContext *native,
   g_mutex_unlock (&native->lock);
 
   if (context != NULL)
-    post_emission (context, error, 0);
+    post_emission (context, error);
 }
 
 gboolean
@@ -648,7 +674,9 @@ _gpu_context_signal_pressure (GpuContext *context,
 
   if (context->thread != g_thread_self ())
     {
-      post_emission (context, NULL, requested);
+      if (add_pressure (context, requested))
+        post_emission (context, NULL);
+
       return FALSE;
     }
 
