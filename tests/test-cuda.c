@@ -9,6 +9,7 @@
 #include "gpumem/cuda/core/gpu-cuda.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "test-cuda-util.h"
+#include "tests/cuda-driver/cuda-driver.h"
 
 #define SIZE 65536
 
@@ -214,6 +215,46 @@ static void
 count_call (gpointer data)
 {
   g_atomic_int_inc ((gint *) data);
+}
+
+/* Memory is not wrapped if a query of its owner or its extent fails. Without the answers, the
+ * library would accept memory of other contexts, more bytes than there are, and the adoption of a
+ * part of an allocation. */
+static void
+cuda_wrapped_query_fails (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  CUdeviceptr address = 0;
+  guint n_failed = 0;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("only the stand-in fails on demand");
+      return;
+    }
+  test_cuda_push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemAlloc (&address, SIZE), ==, CUDA_SUCCESS);
+  for (guint n = 1; n_failed + 1 == n; n++)
+    {
+      g_autofree char *spec = g_strdup_printf ("cuPointerGetAttribute:%u:999", n);
+      g_autoptr (GpuBuffer) buffer = NULL;
+
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (spec));
+      buffer = gpu_buffer_new_wrapped (fixture->context, address + 100, 0, GPU_WRAP_MODE_BORROW,
+                                       NULL, &error);
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+      if (buffer != NULL)
+        break;
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_buffer_new_wrapped",
+                             "cuPointerGetAttribute", "999");
+      n_failed++;
+    }
+  /* The type, the context, the device, the start and the size */
+  g_assert_cmpuint (n_failed, ==, 5);
+  g_assert_cmpuint (_gpu_cuda.cuMemFree (address), ==, CUDA_SUCCESS);
+  test_cuda_pop (fixture);
 }
 
 /* A wrapped address must lie within an allocation; only a whole allocation can be adopted. */
@@ -590,6 +631,7 @@ main (int argc, char **argv)
   test_add ("per-thread-order", cuda_per_thread_order);
   test_add ("foreign-streams", cuda_foreign_streams);
   test_add ("wrapped-addresses", cuda_wrapped_addresses);
+  test_add ("wrapped-query-fails", cuda_wrapped_query_fails);
   test_add ("attributes", cuda_attributes);
   test_add ("linked-kinds", cuda_linked_kinds);
   test_add ("patterns", cuda_patterns);

@@ -6,6 +6,7 @@
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <gpumem/gpumem-opencl.h>
 
+#include "opencl-layer/gpumem-layer.h"
 #include "test-image-util.h"
 
 #define WIDTH  24
@@ -177,6 +178,53 @@ exports_images (TestFixture *fixture)
   test_assert_image (image, g_bytes_get_data (bytes, NULL), SIZE);
   gpu_memory_release (GPU_MEMORY (image));
   g_assert_null (gpu_image_get_cl_mem (image));
+}
+
+/* An image whose parent the driver does not report is refused: the library could not order its work
+ * after other uses of that memory. */
+static void
+query_fails (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuImage) over = NULL;
+  g_autoptr (GError) error = NULL;
+  guint n_failed = 0;
+
+  if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_get_live") == NULL)
+    {
+      g_test_skip ("runs as a part of query-fails, on OpenCL under the layer");
+      return;
+    }
+
+  buffer = test_buffer (fixture, SIZE);
+  over = gpu_image_new_for_buffer (buffer, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                   GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, WIDTH, 1, 0, &error);
+  g_assert_no_error (error);
+
+  for (guint n = 1; n_failed + 1 == n; n++)
+    {
+      g_autofree char *fail = g_strdup_printf ("fn=clGetMemObjectInfo,n=%u,code=-6", n);
+      g_autoptr (GpuImage) image = NULL;
+
+      g_assert_true (GPUMEM_LAYER (set_fail) (fail));
+      image = gpu_image_new_for_cl_mem (fixture->context, gpu_image_get_cl_mem (over),
+                                        GPU_WRAP_MODE_BORROW, &error);
+      n_failed += GPUMEM_LAYER (get_failed) ();
+      g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
+
+      if (n_failed == n)
+        test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "clGetMemObjectInfo");
+      else
+        g_assert_true (image != NULL);
+    }
+  g_assert_cmpuint (n_failed, >, 2);
+}
+
+static void
+run_query_fails (TestFixture *fixture)
+{
+  if (test_has_opencl_images (fixture))
+    test_run_under_layer (fixture, "query-fails");
 }
 
 static void
@@ -446,6 +494,8 @@ main (int    argc,
   test_add ("wraps-borrowed", wraps_borrowed);
   test_add ("exports-images", exports_images);
   test_add ("refuses-images", refuses_images);
+  test_add ("query-fails", run_query_fails);
+  test_add ("subprocess/query-fails", query_fails);
   test_add ("samplers", samplers);
   test_add ("wraps-samplers", wraps_samplers);
   test_add ("refuses-samplers", refuses_samplers);

@@ -344,7 +344,7 @@ set_launch_error (GError          **error,
       chosen = g_strdup_printf (EXTENT, block[0], block[1], block[2]);
     }
 
-  if (largest != NULL && size >= 3 * sizeof *largest)
+  if (limit > 0 && largest != NULL && size >= 3 * sizeof *largest)
     _gpu_opencl_set_error_as (error, meaning, "clEnqueueNDRangeKernel", code,
                               "kernel \"%s\", grid " EXTENT ", block %s; a block may have at most "
                               EXTENT " work-items, and " SIZE " in total", kernel->name, grid[0],

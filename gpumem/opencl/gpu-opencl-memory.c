@@ -62,25 +62,6 @@ memory_get_address (GpuNativeMemory *memory)
   return buffer->svm != NULL ? (guintptr) buffer->svm : buffer->address;
 }
 
-/* Identifies an image by its storage: the root buffer of the chain that it was created from. */
-static void
-image_identify (GpuNativeMemory *memory,
-                GpuAliasKey     *alias_key)
-{
-  cl_mem mem = _gpu_opencl_memory_target (memory);
-
-  while (mem != NULL)
-    {
-      cl_mem parent;
-      gsize offset;
-
-      alias_key->id = (guintptr) mem;
-      _gpu_opencl_mem_find_parent (mem, &parent, &offset, NULL);
-      alias_key->offset += offset;
-      mem = parent;
-    }
-}
-
 static void
 memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
                  GpuNativeMemory  *memory,
@@ -90,7 +71,8 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
 
   if (memory->is_image)
     {
-      image_identify (memory, alias_key);
+      alias_key->id = (guintptr) ((GpuOpenclImage *) memory)->root;
+      alias_key->offset = ((GpuOpenclImage *) memory)->root_offset;
       return;
     }
 

@@ -309,6 +309,12 @@ int         _gpu_cuda_get_numa_node (GpuCudaContext *context);
 guint64     _gpu_cuda_get_pointer_attribute (CUdeviceptr address,
                                              CUpointer_attribute attribute,
                                              guint64          fallback);
+/* Leaves @value unchanged if the driver does not support the attribute for this memory. Fails on
+ * other error codes, because the value decides which memory @address belongs to. */
+gboolean    _gpu_cuda_query_pointer (CUdeviceptr         address,
+                                     CUpointer_attribute attribute,
+                                     guint64            *value,
+                                     GError            **error);
 
 /* gpu-cuda-free.c */
 void        _gpu_cuda_buffer_free  (GpuNativeContext *context,

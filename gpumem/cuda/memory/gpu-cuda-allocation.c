@@ -93,6 +93,25 @@ _gpu_cuda_get_numa_node (GpuCudaContext *context)
   return (int) _gpu_cuda_get_optional (context->device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
 }
 
+gboolean
+_gpu_cuda_query_pointer (CUdeviceptr           address,
+                         CUpointer_attribute   attribute,
+                         guint64              *value,
+                         GError              **error)
+{
+  guint64 answer = 0;
+  CUresult code = _gpu_cuda.cuPointerGetAttribute (&answer, attribute, address);
+
+  if (code == CUDA_SUCCESS)
+    *value = answer;
+  else if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED)
+    _gpu_cuda_set_error (error, "cuPointerGetAttribute", code, "attribute %d of the address 0x%"
+                         G_GINT64_MODIFIER "x", (int) attribute, (guint64) address);
+
+  return code == CUDA_SUCCESS || code == CUDA_ERROR_INVALID_VALUE
+         || code == CUDA_ERROR_NOT_SUPPORTED;
+}
+
 guint64
 _gpu_cuda_get_pointer_attribute (CUdeviceptr         address,
                                  CUpointer_attribute attribute,

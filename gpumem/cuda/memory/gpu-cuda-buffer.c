@@ -160,11 +160,20 @@ check_owner (GpuCudaContext  *context,
              gboolean         is_host,
              GError         **error)
 {
-  guint64 owner = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_CONTEXT, 0);
-  int ordinal = (int) _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                                       (guint64) context->device->ordinal);
+  guint64 owner = 0;
+  guint64 value = (guint64) context->device->ordinal;
+  int ordinal;
 
-  if (is_host || owner == (guintptr) context->context
+  if (is_host)
+    return TRUE;
+
+  if (!_gpu_cuda_query_pointer (address, CU_POINTER_ATTRIBUTE_CONTEXT, &owner, error)
+      || !_gpu_cuda_query_pointer (address, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &value, error))
+    return FALSE;
+
+  ordinal = (int) value;
+
+  if (owner == (guintptr) context->context
       || (owner == 0 && ordinal == context->device->ordinal))
     return TRUE;
 
@@ -176,15 +185,19 @@ check_owner (GpuCudaContext  *context,
   return FALSE;
 }
 
+/* @start is 0 if the driver does not report the start of the allocation. */
 static gboolean
 check_size (CUdeviceptr   address,
+            guint64       start,
             gsize        *size,
             GError      **error)
 {
-  guint64 start = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                                   address);
-  guint64 range = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, *size);
+  guint64 range = *size;
 
+  if (!_gpu_cuda_query_pointer (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, &range, error))
+    return FALSE;
+
+  start = start != 0 ? start : address;
   range -= MIN (address - start, range);
 
   if (*size == 0)
@@ -202,13 +215,11 @@ check_size (CUdeviceptr   address,
 
 static gboolean
 check_adoption (CUdeviceptr   address,
+                guint64       start,
                 GpuWrapMode   mode,
                 GError      **error)
 {
-  guint64 start = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                                   address);
-
-  if (mode != GPU_WRAP_MODE_ADOPT || start == address)
+  if (mode != GPU_WRAP_MODE_ADOPT || start == 0 || start == address)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -230,6 +241,8 @@ wrap_entered (GpuCudaContext  *context,
   CUresult code = _gpu_cuda.cuPointerGetAttribute (&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                                    address);
   gboolean is_host = (type & G_MAXUINT32) == CU_MEMORYTYPE_HOST;
+  guint64 host = address;
+  guint64 start = 0;
   GpuCudaBuffer *buffer;
 
   if (code != CUDA_SUCCESS)
@@ -239,19 +252,20 @@ wrap_entered (GpuCudaContext  *context,
       return NULL;
     }
 
-  if (!check_owner (context, address, is_host, error) || !check_size (address, &size, error)
-      || !check_adoption (address, mode, error))
+  if (!check_owner (context, address, is_host, error)
+      || !_gpu_cuda_query_pointer (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
+      || !check_size (address, start, &size, error)
+      || !check_adoption (address, start, mode, error)
+      || (is_host
+          && !_gpu_cuda_query_pointer (address, CU_POINTER_ATTRIBUTE_HOST_POINTER, &host, error)))
     return NULL;
 
   buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_BORROWED);
-  buffer->around = _gpu_cuda_get_pointer_attribute (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                                    0);
-
+  buffer->around = start;
   buffer->is_chunked = is_host;
 
   if (is_host)
-    buffer->base.host = (gpointer) (guintptr) _gpu_cuda_get_pointer_attribute
-      (address, CU_POINTER_ATTRIBUTE_HOST_POINTER, address);
+    buffer->base.host = (gpointer) (guintptr) host;
   if (mode == GPU_WRAP_MODE_ADOPT)
     buffer->kind = is_host ? GPU_CUDA_MEMORY_HOST : GPU_CUDA_MEMORY_OWN;
 

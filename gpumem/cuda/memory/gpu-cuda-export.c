@@ -9,27 +9,6 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
-/* Leaves @value unchanged if the driver does not support the attribute for this memory. Fails on
- * other error codes, because two handles of one allocation must contain the same values. */
-static gboolean
-query (CUdeviceptr           address,
-       CUpointer_attribute   attribute,
-       guint64              *value,
-       GError              **error)
-{
-  guint64 answer = 0;
-  CUresult code = _gpu_cuda.cuPointerGetAttribute (&answer, attribute, address);
-
-  if (code == CUDA_SUCCESS)
-    *value = answer;
-  else if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED)
-    _gpu_cuda_set_error (error, "cuPointerGetAttribute", code, "attribute %d of the address 0x%"
-                         G_GINT64_MODIFIER "x", (int) attribute, (guint64) address);
-
-  return code == CUDA_SUCCESS || code == CUDA_ERROR_INVALID_VALUE
-         || code == CUDA_ERROR_NOT_SUPPORTED;
-}
-
 /* Caller has entered the context. */
 static gboolean
 handle_init_buffer (GpuCudaHandle        *handle,
@@ -47,10 +26,10 @@ handle_init_buffer (GpuCudaHandle        *handle,
   _gpu_cuda_handle_init (handle, kind);
   _gpu_cuda_get_uuid (context->device->device, &handle->device);
 
-  if (!query (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
-      || !query (address, start_attribute, &start, error)
-      || !query (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, &size, error)
-      || !query (address, size_attribute, &size, error))
+  if (!_gpu_cuda_query_pointer (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
+      || !_gpu_cuda_query_pointer (address, start_attribute, &start, error)
+      || !_gpu_cuda_query_pointer (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, &size, error)
+      || !_gpu_cuda_query_pointer (address, size_attribute, &size, error))
     return FALSE;
 
   handle->size = buffer->base.size;
@@ -316,7 +295,7 @@ export_chunks (GpuCudaContext  *context,
       start += size;
       size = 0;
 
-      if (!query (start, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, &size, error))
+      if (!_gpu_cuda_query_pointer (start, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, &size, error))
         return FALSE;
 
       if (size == 0)
@@ -372,19 +351,18 @@ _gpu_cuda_export_fd (GpuNativeContext  *native,
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
   GpuCudaBuffer *buffer = (GpuCudaBuffer *) native_buffer;
-  CUmemoryPool pool;
   gboolean entered;
-  GBytes *bytes;
+  GBytes *bytes = NULL;
+  guint64 pool = 0;
 
   if (!check_exportable (buffer, GPU_CUDA_GROUP_VIRTUAL_MEMORY, error)
       || !_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  pool = (CUmemoryPool) (guintptr) _gpu_cuda_get_pointer_attribute
-    (buffer->address, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 0);
-
-  if (pool != NULL)
-    bytes = export_pooled (context, buffer, pool, fds, error);
+  if (!_gpu_cuda_query_pointer (buffer->address, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, &pool, error))
+    _gpu_cuda_fail_ipc (error);
+  else if (pool != 0)
+    bytes = export_pooled (context, buffer, (CUmemoryPool) (guintptr) pool, fds, error);
   else
     bytes = export_virtual (context, buffer, size, fds, error);
 

@@ -115,6 +115,30 @@ read_pitches (GpuOpenclImage  *image,
   return TRUE;
 }
 
+/* Finds the root buffer of the chain that the image was created from, which identifies the storage.
+ * An image with another identity would not be ordered after other uses of that storage. */
+static gboolean
+find_root (GpuOpenclImage  *image,
+           GError         **error)
+{
+  cl_mem mem = _gpu_opencl_memory_target (&image->base.base);
+
+  while (mem != NULL)
+    {
+      cl_mem parent;
+      gsize offset;
+
+      if (!_gpu_opencl_mem_find_parent (mem, &parent, &offset, error))
+        return FALSE;
+
+      image->root = mem;
+      image->root_offset += offset;
+      mem = parent;
+    }
+
+  return TRUE;
+}
+
 GpuNativeImage *
 _gpu_opencl_image_new (cl_mem                      mem,
                        cl_mem                      buffer,
@@ -132,7 +156,7 @@ _gpu_opencl_image_new (cl_mem                      mem,
   image->buffer = buffer;
   image->level = level;
 
-  if (!read_pitches (image, error))
+  if (!read_pitches (image, error) || !find_root (image, error))
     {
       clReleaseMemObject (mem);
       g_free (image);

@@ -199,6 +199,9 @@ typedef struct
   cl_mem            buffer;                     /* nullable, unowned; the storage of a 1D_BUFFER
                                                  * image, which all commands except launches use */
   guint             level;                      /* mip level within mem */
+  cl_mem            root;                       /* the memory object without a parent that stores
+                                                 * the texels, unowned: only compared */
+  gsize             root_offset;
 } GpuOpenclImage;
 
 typedef struct
