@@ -6,6 +6,10 @@
  * accepted copy changes no byte outside of its destination. --seed repeats a run. */
 #include "config.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "test-svm-util.h"
 
 #define N_COPIES 20000
@@ -403,6 +407,66 @@ copy_itself_array (GpuStream *stream,
     }
 }
 
+/* Limits the address space to the present size of the process and @room bytes. */
+static void
+limit_memory (struct rlimit *limit,
+              gsize          room)
+{
+  g_autofree char *used = NULL;
+  g_autoptr (GError) error = NULL;
+  struct rlimit small;
+
+  test_assert_ok (g_file_get_contents ("/proc/self/statm", &used, NULL, &error), error);
+  g_assert_cmpint (getrlimit (RLIMIT_AS, limit), ==, 0);
+  small = *limit;
+  small.rlim_cur = g_ascii_strtoull (used, NULL, 10) * (guint64) getpagesize () + room;
+  g_assert_cmpint (setrlimit (RLIMIT_AS, &small), ==, 0);
+}
+
+/* Elements that are far from each other: the check needs much less memory than lies between the
+ * first and the last element. */
+static void
+copy_far_array (TestFixture *fixture)
+{
+  const gsize far = (gsize) 512 << 20;
+  const gssize shape[] = { 2, 2, 2, 2 };
+  const gssize strides[] = { (gssize) far, 1000, 400, 16 };
+  struct rlimit limit;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArray) array = NULL;
+  g_autoptr (GError) error = NULL;
+  gboolean success, refused;
+  guint8 *data;
+
+  if (gpu_device_get_device_type (fixture->device) != GPU_DEVICE_TYPE_HOST)
+    return;
+
+  data = mmap (NULL, 2 * far, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+               -1, 0);
+  g_assert_true (data != MAP_FAILED);
+  bytes = g_bytes_new_static (data, 2 * far);
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, bytes, &error);
+  g_assert_no_error (error);
+  array = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, GPU_DTYPE_UINT64, shape, 4, strides, 4,
+                                    &error);
+  g_assert_no_error (error);
+  data[far + 1416] = 7;
+
+  limit_memory (&limit, 64 << 20);
+  success = gpu_stream_read_array (fixture->stream, array, bytes, 8, strides, 4, &error);
+  refused = !gpu_stream_write_array (fixture->stream, array, bytes, 16, strides, 4, NULL);
+  g_assert_cmpint (setrlimit (RLIMIT_AS, &limit), ==, 0);
+
+  test_assert_ok (success, error);
+  g_assert_true (refused);
+  test_synchronize (fixture->stream);
+  g_assert_cmpuint (data[far + 1424], ==, 7);
+  g_clear_object (&array);
+  g_clear_object (&buffer);
+  munmap (data, 2 * far);
+}
+
 static void
 copy_memory (GpuStream *stream,
              GpuMemory *memory,
@@ -791,6 +855,7 @@ main (int    argc,
   test_add ("host-svm", host_svm);
   test_add ("host-twins", host_twins);
   test_add ("host-twins-apart", host_twins_apart);
+  test_add ("far-array", copy_far_array);
 
   return test_run ();
 }

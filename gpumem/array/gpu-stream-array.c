@@ -173,25 +173,78 @@ typedef struct
   const guint8 *from;               /* address of offset 0 of the source */
   const guint8 *begin;
   const guint8 *end;
-  guint8       *written;            /* for each byte from `begin` to `end`, 1 if the transfer writes
-                                     * the byte, otherwise 0 */
+  gsize         unit;               /* a row begins and ends at a multiple of this many bytes, from
+                                     * `begin` on */
+  guint8       *written;            /* for each unit from `begin` to `end`, a bit that is 1 if the
+                                     * transfer writes the unit */
 } SharedRange;
 
-/* Sets @row and @size to the part of a row that is in the range. Returns FALSE if there is none. */
+/* Sets @first and @last to the units of a row that are in the range. Returns FALSE if there are
+ * none. */
 static gboolean
-clip_row (const SharedRange   *range,
-          const guint8        *begin,
-          gsize                width,
-          guint8             **row,
-          gsize               *size)
+clip_row (const SharedRange *range,
+          const guint8      *begin,
+          gsize              width,
+          gsize             *first,
+          gsize             *last)
 {
   const guint8 *end = MIN (begin + width, range->end);
 
   begin = MAX (begin, range->begin);
-  *row = range->written + (begin - range->begin);
-  *size = begin < end ? (gsize) (end - begin) : 0;
 
-  return *size > 0;
+  if (begin >= end)
+    return FALSE;
+
+  *first = (gsize) (begin - range->begin) / range->unit;
+  *last = (gsize) (end - range->begin) / range->unit - 1;
+
+  return TRUE;
+}
+
+/* The bits from @first to @last in the byte @i of a bitmap, one of those with these bits */
+static guint8
+get_mask (gsize i,
+          gsize first,
+          gsize last)
+{
+  guint mask = 0xff;
+
+  if (i == first / 8)
+    mask &= 0xffu << first % 8;
+
+  if (i == last / 8)
+    mask &= 0xffu >> (7 - last % 8);
+
+  return (guint8) mask;
+}
+
+static void
+set_bits (guint8 *bits,
+          gsize   first,
+          gsize   last)
+{
+  gsize begin = first / 8;
+  gsize end = last / 8;
+
+  bits[begin] |= get_mask (begin, first, last);
+  bits[end] |= get_mask (end, first, last);
+
+  if (end - begin > 1)
+    memset (bits + begin + 1, 0xff, end - begin - 1);
+}
+
+static gboolean
+has_bit (const guint8 *bits,
+         gsize         first,
+         gsize         last)
+{
+  for (gsize i = first / 8; i <= last / 8; i++)
+    {
+      if ((bits[i] & get_mask (i, first, last)) != 0)
+        return TRUE;
+    }
+
+  return FALSE;
 }
 
 static gboolean
@@ -202,14 +255,13 @@ mark_written (const GpuArrayPlan  *plan,
               GError             **error G_GNUC_UNUSED)
 {
   const SharedRange *range = data;
-  guint8 *row;
-  gsize size;
+  gsize first, last;
 
   for (gsize z = 0; z < plan->extent.depth; z++)
     for (gsize y = 0; y < plan->extent.height; y++)
       if (clip_row (range, range->to + to + z * plan->to.slice_pitch + y * plan->to.row_pitch,
-                    plan->extent.width, &row, &size))
-        memset (row, 1, size);
+                    plan->extent.width, &first, &last))
+        set_bits (range->written, first, last);
 
   return TRUE;
 }
@@ -222,17 +274,58 @@ is_not_written (const GpuArrayPlan  *plan,
                 GError             **error G_GNUC_UNUSED)
 {
   const SharedRange *range = data;
-  guint8 *row;
-  gsize size;
+  gsize first, last;
 
   for (gsize z = 0; z < plan->extent.depth; z++)
     for (gsize y = 0; y < plan->extent.height; y++)
       if (clip_row (range, range->from + from + z * plan->from.slice_pitch
-                           + y * plan->from.row_pitch, plan->extent.width, &row, &size)
-          && memchr (row, 1, size) != NULL)
+                           + y * plan->from.row_pitch, plan->extent.width, &first, &last)
+          && has_bit (range->written, first, last))
         return FALSE;
 
   return TRUE;
+}
+
+static gsize
+get_divisor (gsize a,
+             gsize b)
+{
+  while (b != 0)
+    {
+      gsize rest = a % b;
+
+      a = b;
+      b = rest;
+    }
+
+  return a;
+}
+
+/* Returns the largest size that divides the width of a row and the distances of all rows, given the
+ * distance of the first ones of both sides. For whole elements, it is their size. */
+static gsize
+get_unit (const GpuArrayPlan *plan,
+          gsize               distance)
+{
+  const GpuArrayPlanSide *sides[] = { &plan->to, &plan->from };
+  gsize unit = get_divisor (plan->extent.width, distance);
+
+  for (guint i = 0; i < G_N_ELEMENTS (sides); i++)
+    {
+      if (plan->extent.height > 1)
+        unit = get_divisor (unit, sides[i]->row_pitch);
+
+      if (plan->extent.depth > 1)
+        unit = get_divisor (unit, sides[i]->slice_pitch);
+    }
+
+  for (guint i = 0; i < plan->n_loops; i++)
+    {
+      unit = get_divisor (unit, (gsize) ABS (plan->to_steps[i]));
+      unit = get_divisor (unit, (gsize) ABS (plan->from_steps[i]));
+    }
+
+  return unit;
 }
 
 /* Checks a transfer between memory and host bytes that may be the same bytes. The checks of single
@@ -261,7 +354,9 @@ check_host_overlap (const GpuArrayPlan  *plan,
 
   range.begin = MAX (to, from);
   range.end = MIN (to_end, from_end);
-  range.written = written = _gpu_try_alloc0 (transfer->function, (gsize) (range.end - range.begin),
+  range.unit = get_unit (plan, (gsize) (MAX (to, from) - MIN (to, from)));
+  range.written = written = _gpu_try_alloc0 (transfer->function,
+                                             (gsize) (range.end - range.begin) / range.unit / 8 + 1,
                                              1, error);
 
   if (written == NULL)
