@@ -127,6 +127,32 @@ allocator_immediate (TestFixture *fixture)
     g_assert_cmpuint (test_get_number (stream, "n-submitted"), >=, 2);
 }
 
+static void
+count_pressure (GpuContext *context G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED, guint *n)
+{
+  ++*n;
+}
+
+/* A request for which @function always fails emits ::memory-pressure once. */
+static void
+assert_one_emission (TestFixture  *fixture,
+                     GpuAllocator *allocator,
+                     const char   *function)
+{
+  g_autofree char *fail = g_strdup_printf ("fn=%s,n=1,times=0,code=-4", function);
+  g_autoptr (GError) error = NULL;
+  guint n_emitted = 0;
+  gulong handler = g_signal_connect (fixture->context, "memory-pressure",
+                                     G_CALLBACK (count_pressure), &n_emitted);
+
+  g_assert_true (GPUMEM_LAYER (set_fail) (fail));
+  g_assert_null (gpu_allocator_alloc (allocator, 4096, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  g_assert_cmpuint (n_emitted, ==, 1);
+  g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
+  g_signal_handler_disconnect (fixture->context, handler);
+}
+
 /* With an immediate allocator, an OpenCL driver allocates the memory before the call of the
  * allocator returns, not at the first use of the memory. */
 static void
@@ -141,6 +167,9 @@ layer_immediate (TestFixture *fixture)
   guint64 allocated;
 
   g_assert_no_error (error);
+  assert_one_emission (fixture, deferred, "clCreateBuffer*");
+  assert_one_emission (fixture, GPU_ALLOCATOR (immediate), "clCreateBuffer*");
+  assert_one_emission (fixture, GPU_ALLOCATOR (immediate), "clEnqueueMigrateMemObjects");
   g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clEnqueueMigrateMemObjects,n=1,code=-4"));
   memory = test_alloc (deferred, 4096);
   allocated = gpu_context_get_allocated_size (fixture->context);

@@ -3,7 +3,9 @@
 
 #include "gpumem/allocator/gpu-basic-allocator-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/base/gpu-signal-private.h"
 
 /**
  * SECTION:gpu-basic-allocator
@@ -542,9 +544,24 @@ alloc_and_migrate (GpuBasicAllocator  *allocator,
   return g_steal_pointer (&memory);
 }
 
-/* For back ends that need migrate() or commit(): if the device is out of memory, signals memory
- * pressure and tries again. Other back ends need no retry here, because _gpu_buffer_new() itself
- * signals memory pressure and tries again. */
+/* Emits no GpuContext::memory-pressure. _gpu_buffer_new() would emit it for the first attempt and
+ * for the second one. */
+static GpuMemory *
+alloc_quietly (GpuBasicAllocator  *allocator,
+               gsize               size,
+               GError            **error)
+{
+  GpuEmission emission;
+  GpuMemory *memory;
+
+  _gpu_emission_begin (&emission, _gpu_context_get_native (allocator->context));
+  memory = alloc_and_migrate (allocator, size, error);
+  _gpu_emission_end (&emission);
+
+  return memory;
+}
+
+/* If there is no memory, emits GpuContext::memory-pressure once, and tries again. */
 static GpuMemory *
 immediate_alloc (GpuBasicAllocator  *allocator,
                  gsize               size,
@@ -552,14 +569,13 @@ immediate_alloc (GpuBasicAllocator  *allocator,
                  GError            **error)
 {
   g_autoptr (GError) failure = NULL;
-  GpuMemory *memory = alloc_and_migrate (allocator, size, &failure);
+  GpuMemory *memory = alloc_quietly (allocator, size, &failure);
 
-  if (memory == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
-      && (get_ops (allocator)->is_deferred || get_ops (allocator)->commit != NULL)
+  if (memory == NULL && _gpu_error_is_out_of_memory (failure)
       && _gpu_context_signal_pressure (allocator->context, size))
     {
       g_clear_error (&failure);
-      memory = alloc_and_migrate (allocator, size, &failure);
+      memory = alloc_quietly (allocator, size, &failure);
     }
 
   if (memory == NULL)
