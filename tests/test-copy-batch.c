@@ -550,7 +550,8 @@ batch_refused (TestFixture *fixture)
     { { 0, 0, 1, 0, ROW, 1, ROW - 1, 2, 0, 1 }, 10, "writes bytes 511 to 512" },
     { { 0, ROW, 0, 0, ROW, 0, 2 * ROW, 0, ROW, 1 }, 10, "reads bytes 512 to 513" },
     { { 0, 1, 0, 0, 2, 0, ROW, 0, 0, 1 }, 10, "copy 0 reads bytes 0 to 2" },
-    { { 0, 0, 1, 0, ROW, 1, ROW - 1, 1, 8, 1 }, 10, "writes bytes 511 to 512" }
+    { { 0, 0, 1, 0, ROW, 1, ROW - 1, 1, 8, 1 }, 10, "writes bytes 511 to 512" },
+    { { 0, 64, 0, 64, 16, 1, 0, 0, 72, 8 }, 10, "reads bytes 72 to 80" }
   };
   g_autoptr (GError) error = NULL;
   GpuMemory *none = NULL;
@@ -570,6 +571,12 @@ batch_refused (TestFixture *fixture)
   memcpy (batch.models[0], batch.models[1], 8);
   memcpy (batch.models[0] + 8, batch.models[1] + 4, 8);
   memcpy (batch.models[0] + 16, batch.models[0] + 32, 16);
+  assert_models (&batch);
+
+  /* As in a single copy, the source may be the destination. */
+  copy_batch (&batch, (guint64[]) { 0, 64, 0, 64, 16, 0, 80, 1, 0, 16 }, 10);
+  memcpy (batch.models[0] + 80, batch.models[1], 16);
+  copy_batch (&batch, (guint64[]) { 0, 64, 0, 64, 16 }, 5);
   assert_models (&batch);
   clear (&batch);
 }

@@ -72,6 +72,15 @@ get_memory (const Batch   *batch,
   return batch->memories[range[which]];
 }
 
+/* Returns whether the copy is of bytes to themselves, like one that gpu_stream_copy() accepts. */
+static gboolean
+is_of_itself (const Batch   *batch,
+              const guint64 *range)
+{
+  return batch->uses[range[DESTINATION]].base + range[DESTINATION_OFFSET]
+         == batch->uses[range[SOURCE]].base + range[SOURCE_OFFSET];
+}
+
 /* --- checks --------------------------------------------------------------------------- */
 
 static gboolean
@@ -314,7 +323,8 @@ list_parts (const Batch *batch,
         const Use *use = &batch->uses[range[which]];
         gsize begin = use->base + range[which + 1];
 
-        if (range[SIZE] == 0 || !use->is_written)
+        if (range[SIZE] == 0 || !use->is_written
+            || (which == SOURCE && is_of_itself (batch, range)))
           continue;
 
         parts[n++] = (Part) { begin, begin + range[SIZE], 2 * i + (which == DESTINATION) };
@@ -478,7 +488,7 @@ submit_batch (Batch        *batch,
       const guint64 *range = get_range (batch, i);
 
       if (range[SIZE] > 0 && batch->uses[range[DESTINATION]].is_batched
-          && batch->uses[range[SOURCE]].is_batched)
+          && batch->uses[range[SOURCE]].is_batched && !is_of_itself (batch, range))
         batch->batched[batch->n_batched++] = i;
     }
 
@@ -678,9 +688,9 @@ _gpu_timeline_copy_batch (GpuTimeline    *timeline,
  * %GPU_STREAM_FLAGS_OUT_OF_ORDER or %GPU_STREAM_FLAGS_PROFILING.
  *
  * The destination of a copy must not overlap the source or the destination of any copy; sources may
- * overlap. The operation holds references to the memory until it completes. All ranges are checked
- * before the first copy. If the library or a driver refuses a copy after that, other copies may
- * still take place.
+ * overlap. A copy of bytes to themselves is valid, and changes no byte. The operation holds
+ * references to the memory until it completes. All ranges are checked before the first copy. If the
+ * library or a driver refuses a copy after that, other copies may still take place.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element of @memories is %NULL,
  *   @n_ranges is no multiple of five, an index is not less than @n_memories, a range exceeds its
