@@ -240,9 +240,9 @@ limits_empty (TestFixture *fixture)
   test_assert_ok (gpu_stream_copy (fixture->stream, memory, 7, memory, 7, 0, &error), error);
   test_assert_ok (gpu_stream_fill (fixture->stream, memory, 0, 0, &zero, 1, &error), error);
   test_assert_ok (gpu_stream_write (fixture->stream, memory, SIZE, none, &error), error);
-  for (guint i = 0; i < 3; i++)
+  for (guint i = 0; i < 2; i++)
     {
-      GpuExtent extent = { i != 0, i != 1, i != 2 };
+      GpuExtent extent = { i != 0, i != 1, 1 };
 
       test_assert_ok (gpu_stream_copy_region (fixture->stream, memory, NULL, GPU_MEMORY (other),
                                               NULL, &extent, &error), error);

@@ -397,6 +397,14 @@ def test_no_texels(fixture):
         equal(one.read(origin, region), b"")
         array = one.to_numpy(origin, region)
         equal((array.shape, array.dtype), (shape, one.dtype))
+    buffer = fixture.buffer(bytes(64))
+    for extent in ((4, 2, 0), (4, 0), (0, 2), Gpu.Extent(4, 2, 0)):
+        fixture.stream.copy_region(buffer, one, extent)
+        fixture.stream.fill_region(buffer, 1, extent)
+        one.write(b"", None, extent)
+        one.fill((1, 0, 0, 1), None, extent)
+        equal(fixture.stream.read_region(buffer, extent).get_size(), 0)
+    equal(buffer.read(), bytes(64))
 
 
 def test_arrays(fixture):

@@ -24,6 +24,76 @@ refused_overlaps (TestFixture *fixture)
                                           GPU_MEMORY (buffer), &first, &extent, &error), error);
 }
 
+/* The depth 0 is refused, because an initializer with too few numbers sets it. The width 0 and the
+ * height 0 do nothing. */
+static void
+refused_depth (TestFixture *fixture)
+{
+  const GpuExtent flat[] = { { 16, 4 }, { 16 }, { 0 } };
+  const GpuExtent empty[] = { { 0, 4, 2 }, { 16, 0, 1 }, { 0, 0, 1 } };
+  GpuStream *stream = fixture->stream;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 1024, 3);
+  g_autoptr (GpuBuffer) other = test_buffer_filled (fixture, 1024, 4);
+  g_autoptr (GBytes) bytes = test_random_bytes (1024);
+  g_autoptr (GBytes) content = NULL;
+  GpuMemory *memory = GPU_MEMORY (buffer);
+
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (flat); i++)
+    {
+      const gboolean is_flat = i < G_N_ELEMENTS (flat);
+      const GpuExtent *extent = is_flat ? flat + i : empty + i - G_N_ELEMENTS (flat);
+      const char *functions[] = { "copy_region", "write_region", "read_region_into",
+                                  "fill_region" };
+
+      for (guint k = 0; k < G_N_ELEMENTS (functions); k++)
+        {
+          gboolean success =
+            k == 0 ? gpu_stream_copy_region (stream, memory, NULL, GPU_MEMORY (other), NULL, extent,
+                                             &error) :
+            k == 1 ? gpu_stream_write_region (stream, memory, NULL, bytes, NULL, extent, &error) :
+            k == 2 ? gpu_stream_read_region_into (stream, memory, NULL, bytes, NULL, extent,
+                                                  &error) :
+                     gpu_stream_fill_region (stream, memory, NULL, extent, "a", 1, &error);
+
+          g_assert_cmpint (success, ==, !is_flat);
+          if (is_flat)
+            test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, functions[k],
+                                   i == 0 ? "16 x 4 x 0" : " x 0 x 0", "pass 1");
+          g_assert_no_error (error);
+          g_clear_error (&error);
+        }
+    }
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), 3, 1024);
+}
+
+/* An image refuses the depth 0, too. */
+static void
+refused_depth_of_image (TestFixture *fixture)
+{
+  static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
+  const GpuExtent whole = { 8, 8, 1 };
+  const GpuExtent flat = { 8, 8 };
+  const GpuColor color = { 1.0, 0.0, 0.0, 1.0 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (256);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_FLAGS_NONE, &rgba8,
+                                    GPU_IMAGE_TYPE_IMAGE_2D, &whole, bytes, 0, 0, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_fill_image (fixture->stream, image, &color, NULL, &flat, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_fill_image", "8 x 8 x 0");
+  g_assert_false (gpu_image_write_bytes (image, NULL, NULL, &flat, bytes, 0, 0, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_write_bytes", "8 x 8 x 0");
+  g_assert_null (gpu_image_read_bytes (image, NULL, NULL, &flat, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_read_bytes", "8 x 8 x 0");
+}
+
 /* Rows must not overlap each other, and slices must not overlap other slices. A single slice may
  * have any slice pitch. */
 static void
@@ -206,6 +276,8 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("overlaps", refused_overlaps);
+  test_add ("depth", refused_depth);
+  test_add ("depth-of-image", refused_depth_of_image);
   test_add ("pitches", refused_pitches);
   test_add ("overlaps-image", refused_overlaps_image);
   test_add ("bounds", refused_bounds);

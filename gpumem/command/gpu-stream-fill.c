@@ -368,6 +368,7 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
   gsize end;
 
   if (!_gpu_region_resolve (layout, extent, function, "destination", &side, &end, error)
+      || !_gpu_region_check_depth (extent, function, error)
       || !check_pattern (function, extent->width, pattern, pattern_size, error))
     return FALSE;
 
@@ -404,8 +405,8 @@ _gpu_timeline_fill_region (GpuTimeline      *timeline,
  *
  * Fills a region of rows and slices on the device. The pattern restarts in each row (CUDA:
  * cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no such function, so the
- * library fills the first row and copies it to the other rows). An empty region does nothing. The
- * operation holds a reference to @destination until it completes. Does not block.
+ * library fills the first row and copies it to the other rows). A width or a height of 0 does
+ * nothing. The operation holds a reference to @destination until it completes. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the errors of gpu_stream_fill() and gpu_stream_copy_region()
  *

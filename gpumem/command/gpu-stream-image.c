@@ -161,7 +161,8 @@ _gpu_timeline_fill_image (GpuTimeline      *timeline,
   ImageFill fill = { .image = image, .extent = &rest };
 
   if (!_gpu_memory_check (memory, function, error)
-      || !_gpu_image_resolve (image, layout, &rest, function, "image", &fill.side, error))
+      || !_gpu_image_resolve (image, layout, &rest, function, "image", &fill.side, error)
+      || !_gpu_region_check_depth (&rest, function, error))
     return FALSE;
 
   if (_gpu_region_is_empty (&rest))
@@ -189,12 +190,12 @@ _gpu_timeline_fill_image (GpuTimeline      *timeline,
  * Fills a region of an image with one color (OpenCL: clEnqueueFillImage; CUDA, which has no such
  * function: copies of the first row with cuMemcpy2DAsync and cuMemcpy3DAsync). Values are rounded
  * to the nearest value of the format, ties to even, and clamped to its range; NaN becomes 0 in
- * integer formats. Components that the format lacks are ignored. An empty region does nothing. The
- * operation holds a reference to the image until it completes. Does not block.
+ * integer formats. Components that the format lacks are ignored. A width or a height of 0 does
+ * nothing. The operation holds a reference to the image until it completes. Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the region exceeds the image or the
- *   image belongs to another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the image is mapped,
- *   or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the region exceeds the image, the
+ *   depth is 0, or the image belongs to another context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if
+ *   the image is mapped, or the driver's error
  *
  * Since: 0.1
  */

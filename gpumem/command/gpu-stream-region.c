@@ -211,7 +211,7 @@ resolve (RegionCopy       *copy,
         return FALSE;
     }
 
-  return TRUE;
+  return _gpu_region_check_depth (&copy->extent, copy->function, error);
 }
 
 /* Returns whether a row of one region shares a byte with a row of the other region. Both regions
@@ -605,7 +605,8 @@ _gpu_region_check (GpuMemory        *memory,
 
   return check_side (function, &copy.source, TRUE, error) && resolve_extent (&copy, error)
          && (is_image (&copy.source) ? resolve_image : resolve_linear) (&copy, &copy.source,
-                                                                        layout, error);
+                                                                        layout, error)
+         && _gpu_region_check_depth (extent, function, error);
 }
 
 GBytes *
@@ -658,14 +659,16 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  *
  * The two regions must not overlap, also if two memory objects use the same host memory in place.
  * They may be the same bytes: the operation then changes no byte. Two images must have texels of
- * the same size. An empty region does nothing. The operation holds references to both memory
- * objects until it completes. Does not block, except that on CUDA, a copy from or to #GpuHostMemory
- * that is not page-locked may block until earlier work of @stream and the copy are complete.
+ * the same size. A width or a height of 0 does nothing. The operation holds references to both
+ * memory objects until it completes. Does not block, except that on CUDA, a copy from or to
+ * #GpuHostMemory that is not page-locked may block until earlier work of @stream and the copy are
+ * complete.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region exceeds its memory, the
- *   pitches are too small, the regions overlap but are not the same bytes, or neither memory is of
- *   the stream's context, %GPU_ERROR_NOT_SUPPORTED between two back ends or two contexts of OpenCL,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped, or the driver's error
+ *   depth is 0, the pitches are too small, the regions overlap but are not the same bytes, or
+ *   neither memory is of the stream's context, %GPU_ERROR_NOT_SUPPORTED between two back ends or
+ *   two contexts of OpenCL, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -710,8 +713,9 @@ gpu_stream_copy_region (GpuStream        *stream,
  * or clEnqueueWriteImage for an image; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). If an OpenCL driver
  * rejects the pitches of a buffer, the library calls clEnqueueWriteBufferRect several times, or
  * calls clEnqueueWriteBuffer instead. Layouts have the same units as in
- * gpu_stream_copy_region(). An empty region does nothing. The operation holds references to @bytes
- * and @destination until it completes. May block under the same conditions as gpu_stream_write().
+ * gpu_stream_copy_region(). A width or a height of 0 does nothing. The operation holds references
+ * to @bytes and @destination until it completes. May block under the same conditions as
+ * gpu_stream_write().
  *
  * If @destination uses host memory in place, @bytes may be the region itself. They must not overlap
  * it otherwise.
@@ -817,7 +821,7 @@ gpu_stream_read_region (GpuStream        *stream,
  * Copies a region of rows and slices from the device into the memory of @bytes, like
  * gpu_stream_read_into() (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
  * cuMemcpy2DAsync, cuMemcpy3DAsync). The padding between rows is not changed. Layouts have the same
- * units as in gpu_stream_copy_region(). An empty region does nothing. The operation holds
+ * units as in gpu_stream_copy_region(). A width or a height of 0 does nothing. The operation holds
  * references to @bytes and @source until it completes. After that, @bytes contains the region. May
  * block under the same conditions as gpu_stream_read(). If @source uses host memory in place,
  * @bytes may be the region itself. They must not overlap it otherwise.

@@ -18,6 +18,10 @@ G_BEGIN_DECLS
  *
  * A size in up to three dimensions: of a region of memory, of an image, of a grid or of a block.
  *
+ * Copies and fills of a region whose width or height is 0 do nothing. They refuse the depth 0 with
+ * %GPU_ERROR_INVALID_ARGUMENT, because an initializer in C with fewer than three numbers, such as
+ * `{ 640, 480 }`, sets it by mistake. A map refuses every empty region.
+ *
  * Since: 0.1
  */
 struct _GpuExtent

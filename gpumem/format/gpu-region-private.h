@@ -22,6 +22,10 @@ gboolean _gpu_region_resolve (const GpuLayout  *layout,
 gsize    _gpu_region_get_end (const GpuRegionSide *side,
                               const GpuExtent     *extent);
 gboolean _gpu_region_is_empty (const GpuExtent *extent);
+/* Fails for the depth 0, which an initializer in C with fewer than three numbers sets. */
+gboolean _gpu_region_check_depth (const GpuExtent  *extent,
+                                  const char       *function,
+                                  GError          **error);
 /* Copies a region of host memory to @to, without the gaps between its rows. The width of @extent is
  * in bytes. */
 void     _gpu_region_pack     (const GpuRegionSide *side,

@@ -74,6 +74,21 @@ _gpu_region_is_empty (const GpuExtent *extent)
   return extent->width == 0 || extent->height == 0 || extent->depth == 0;
 }
 
+gboolean
+_gpu_region_check_depth (const GpuExtent  *extent,
+                         const char       *function,
+                         GError          **error)
+{
+  if (extent->depth != 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the depth of the extent %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x 0 is 0; "
+               "pass 1 for a single row or slice", function, extent->width, extent->height);
+
+  return FALSE;
+}
+
 gsize
 _gpu_region_get_end (const GpuRegionSide *side,
                      const GpuExtent     *extent)

@@ -49,7 +49,7 @@ parse_region (const GpuFastCall  *call,
 {
   return gpu_fast_parse (call, values)
          && (region->destination = gpu_fast_peek (values[0], gpu_fast_types.memory)) != NULL
-         && gpu_fast_to_extent (values[2], &region->extent)
+         && gpu_fast_to_extent (values[2], &region->extent) && region->extent.depth != 0
          && gpu_fast_to_layout (values[3], N_LAYOUT, &region->to_storage, &region->to)
          && gpu_fast_to_layout (values[4], N_LAYOUT, &region->from_storage, &region->from);
 }
@@ -133,7 +133,8 @@ stream_fill_image (PyObject         *self,
 
   is_whole = gpu_fast_is_none (values[3]);
 
-  if (!is_whole && !gpu_fast_to_extent (values[3], &extent))
+  /* The override replaces the depth 0, which C refuses. */
+  if (!is_whole && (!gpu_fast_to_extent (values[3], &extent) || extent.depth == 0))
     return gpu_fast_pass_on (&call);
 
   color = *(const GpuColor *) boxed;

@@ -80,7 +80,7 @@ from ._gpumem_scope import (ContextAllocation, ScopeMethods, get_current_allocat
 from ._gpumem_structs import match_dtype_to_c_struct
 from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, to_arguments, to_extent, to_layout, to_list, to_offset,
-                             to_options, to_origin, to_shape)
+                             to_options, to_origin, to_region, to_shape)
 
 Gpu = get_introspection_module("Gpu")
 
@@ -1545,7 +1545,7 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         """Copies a region of up to three dimensions. A layout is (x, y, z, row_pitch, slice_pitch);
         the last numbers may be omitted."""
         check_destination(destination)
-        extent = to_extent(extent)
+        extent = to_region(extent)
         return lacks_region(extent, destination, source) or Gpu.Stream.copy_region(
             self, memory_of(destination), to_layout(destination_layout), memory_of(source),
             to_layout(source_layout), extent)
@@ -1569,7 +1569,7 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         """Copies a region of up to three dimensions from bytes-like data: see copy_region() and
         write()."""
         check_destination(destination)
-        extent = to_extent(extent)
+        extent = to_region(extent)
         return lacks_region(extent, destination) or Gpu.Stream.write_region(
             self, memory_of(destination), to_layout(destination_layout),
             to_glib_bytes(data, copy), to_layout(data_layout), extent)
@@ -1578,13 +1578,13 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         """Enqueues a read of a region. Returns a GLib.Bytes without padding between rows, which is
         valid once the stream has completed the read."""
         return Gpu.Stream.read_region(self, memory_of(source), to_layout(source_layout),
-                                      to_extent(extent))
+                                      to_region(extent))
 
     def fill_region(self, destination, pattern, extent, layout=None):
         """Fills a region of up to three dimensions with a repeated pattern: see fill() and
         copy_region()."""
         check_destination(destination)
-        extent = to_extent(extent)
+        extent = to_region(extent)
         return lacks_region(extent, destination) or Gpu.Stream.fill_region(
             self, memory_of(destination), to_layout(layout), extent, to_pattern(pattern))
 
@@ -1611,14 +1611,14 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         try:
             return Gpu.Stream.read_region_into(self, memory_of(source), to_layout(source_layout),
                                                kept.bytes, to_layout(target_layout),
-                                               to_extent(extent))
+                                               to_region(extent))
         finally:
             del kept                            # an exception keeps this frame
 
     def fill_image(self, image, color, origin=None, extent=None):
         """Fills a region of an image with a Gpu.Color, or with the components of one."""
         return Gpu.Stream.fill_image(self, image, to_color(color), to_origin(origin),
-                                     to_extent(extent))
+                                     to_region(extent))
 
     def map_image(self, image, flags=Gpu.MapFlags.NONE, origin=None, extent=None):
         """Enqueues a map of a region of an image for the host. The Gpu.Mapping is valid once the

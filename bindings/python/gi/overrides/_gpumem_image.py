@@ -11,7 +11,7 @@ from ..module import get_introspection_module
 from ._gpumem import (Exported, held, hold, loaded_numpy, new_bytes, run_copy,
                       submit_and_await, submit_and_wait, to_glib_bytes)
 from ._gpumem_checks import checked, to_index, to_property, to_stream
-from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin
+from ._gpumem_values import to_extent, to_layout, to_numbers, to_origin, to_region
 
 Gpu = get_introspection_module("Gpu")
 
@@ -368,7 +368,7 @@ class ImageMethods:
             extent = self.get_extent()
         else:
             origin = to_origin(origin)
-            extent = to_extent(self._rest(origin, extent))
+            extent = to_region(self._rest(origin, extent))
         if not row_pitch and not slice_pitch and size > self._get_size_of(extent):
             Gpu.Image.write_bytes(self, stream, origin, extent, data, 0, 0, None)   # raises
         layout = to_layout((0, 0, 0, row_pitch, slice_pitch)) if row_pitch or slice_pitch else None
@@ -376,7 +376,7 @@ class ImageMethods:
 
     def _submit_read(self, target, origin, extent, stream):
         """Submits a read into a GLib.Bytes."""
-        Gpu.Stream.read_region_into(stream, self, origin, target, None, extent)
+        Gpu.Stream.read_region_into(stream, self, origin, target, None, to_region(extent))
 
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits."""

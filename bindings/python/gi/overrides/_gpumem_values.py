@@ -52,6 +52,15 @@ def to_extent(value, what="a size"):
     return _new_extent(to_numbers(value, 3, what), 1, what)
 
 
+def to_region(value):
+    """to_extent() for the extent of a region. The depth 0 has no bytes in Python, which never means
+    1. C refuses it, because an initializer in C sets it by mistake."""
+    extent = to_extent(value)
+    if extent is not None and extent.depth == 0:
+        return _new_extent((0, extent.height, 1), 1, "a size")
+    return extent
+
+
 def to_layout(value, most=5, what="a layout"):
     """Converts up to five numbers (x, y, z, row_pitch, slice_pitch) to a Gpu.Layout."""
     if value is None or isinstance(value, Gpu.Layout):
