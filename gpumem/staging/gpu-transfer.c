@@ -55,6 +55,12 @@ _gpu_transfer_ref (GpuTransfer *transfer)
   return transfer;
 }
 
+static gboolean
+is_aborted (GpuTransfer *transfer)
+{
+  return g_atomic_int_get (&transfer->is_aborted);
+}
+
 static void
 release_bytes (GpuTransfer *transfer)
 {
@@ -66,15 +72,9 @@ release_bytes (GpuTransfer *transfer)
 void
 _gpu_transfer_retire (GpuTransfer *transfer)
 {
-  gboolean is_in_use;
-
   /* A caller that drives its copy may still read from the last place, and threads may still copy
    * chunks of an aborted copy. */
-  g_mutex_lock (&transfer->lock);
-  is_in_use = transfer->driven_by_caller || transfer->aborted;
-  g_mutex_unlock (&transfer->lock);
-
-  if (!is_in_use)
+  if (!transfer->driven_by_caller && !is_aborted (transfer))
     release_bytes (transfer);
 
   _gpu_transfer_unref (transfer);
@@ -136,12 +136,6 @@ signal_host_wait_locked (GpuTransfer *transfer,
 
   transfer->context->backend->transfer->signal_host_wait (transfer->host_waits[chunk]);
   g_clear_pointer (&transfer->host_waits[chunk], _gpu_native_event_unref);
-}
-
-static gboolean
-is_aborted (GpuTransfer *transfer)
-{
-  return g_atomic_int_get (&transfer->is_aborted);
 }
 
 static guint
