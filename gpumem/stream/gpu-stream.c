@@ -35,6 +35,10 @@
  * block. The library keeps the memory and the objects that an operation uses until the operation
  * completes, so callers may drop all references right after a call.
  *
+ * Drivers limit the number of pending commands. CUDA accepts about 1,000 in a stream: the next call
+ * blocks until earlier commands have completed, and meanwhile so may calls of other threads that
+ * allocate page-locked memory.
+ *
  * The library orders conflicting uses of the same memory on several streams: it makes a stream wait
  * for the earlier use on the other stream. Uses of memory with %GPU_MEMORY_FLAGS_UNTRACKED are not
  * ordered.
