@@ -277,8 +277,9 @@ host_program_create_kernel (GpuNativeContext  *context,
 
   names = host_program_list_kernels (context, program, NULL);
   list = g_strjoinv (", ", names);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "kernels of the program: %s",
-               *list != '\0' ? list : "none");
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               *list != '\0' ? "the program only has the kernels %s"
+                             : "the program has no kernels%s", list);
 
   return NULL;
 }

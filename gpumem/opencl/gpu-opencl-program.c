@@ -659,8 +659,9 @@ program_create_kernel (GpuNativeContext  *context,
   if (names != NULL)
     list = g_strjoinv (", ", names);
   if (list != NULL)
-    _gpu_opencl_set_error (error, "clCreateKernel", code, "kernels of the program: %s",
-                           *list != '\0' ? list : "none");
+    _gpu_opencl_set_error (error, "clCreateKernel", code,
+                           *list != '\0' ? "the program only has the kernels %s"
+                                         : "the program has no kernels%s", list);
   else
     _gpu_opencl_set_error (error, "clCreateKernel", code, "the program did not create the kernel");
 

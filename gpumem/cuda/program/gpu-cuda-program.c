@@ -231,7 +231,8 @@ program_create_kernel (GpuNativeContext  *context,
       if (list != NULL && !g_strv_contains ((const char *const *) names, name))
         {
           _gpu_cuda_set_error (error, "cuModuleGetFunction", CUDA_ERROR_NOT_FOUND,
-                               "kernels of the program: %s", *list != '\0' ? list : "none");
+                               *list != '\0' ? "the program only has the kernels %s"
+                                             : "the program has no kernels%s", list);
           return NULL;
         }
     }
