@@ -977,6 +977,10 @@ check_record_flags (GpuTimeline    *timeline,
   else if ((flags & either) == either)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "gpu_stream_record: the event flags %s cannot be combined", text);
+  else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_stream_record: events with flags %s on %s require a stream with "
+                 "GPU_STREAM_FLAGS_PROFILING", text, timeline->device->id);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                  "gpu_stream_record: the stream on %s cannot record events with flags %s",
