@@ -714,6 +714,13 @@ def test_row_arguments(fixture):
         for call in (lambda: array[rows], lambda: array.take(rows), lambda: array.put(rows, 0)):
             with raises(TypeError, *words, "whole number"):
                 call()
+    for key, word in ((np.array([True, False] * 2), "numpy.flatnonzero()"),
+                      (np.array([[1, 2]]), "ravel()")):
+        for call in (array.__getitem__, array.take):
+            with raises(TypeError, word):
+                call(key)
+    with raises(TypeError, "rows.to_numpy()"):
+        array.take(Gpu.Array.zeros(fixture.context, 2, "int32"))
     stream = fixture.context.default_stream
     for rows, word in ((5, "5"), (None, "None"), (np.array(5), "array(5)"),
                        (np.zeros(2), "float64"), (np.array([[1]]), "(1, 1)")):

@@ -17,7 +17,7 @@ from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
 from ._gpumem_errors import BusyError
 from ._gpumem_native import fast
-from ._gpumem_rows import is_list_of_rows
+from ._gpumem_rows import advise_rows, is_list_of_rows
 from ._gpumem_scope import get_current_allocator, to_allocator
 
 Gpu = get_introspection_module("Gpu")
@@ -318,9 +318,11 @@ def _to_index(value):
     try:
         return operator.index(None if is_bool else value)
     except TypeError:
+        is_array = numpy is not None and isinstance(value, numpy.ndarray)
+        advice = advise_rows(value) if is_array else ""
         raise TypeError("an array index must be a number, a slice, None, ..., the name of a field "
                         "of a record, or without other indices a list of whole numbers, those of "
-                        f"rows, not {describe(value)}") from None
+                        f"rows, not {describe(value)}{advice}") from None
 
 
 class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMethods):

@@ -93,6 +93,14 @@ def is_list_of_rows(key):
                                      and key.ndim == 1 and key.dtype.kind in "iu")
 
 
+def advise_rows(rows):
+    """Returns the advice that ends the error about an array of NumPy that is not a list of
+    rows."""
+    if rows.dtype.kind == "b":
+        return ": pass numpy.flatnonzero() of a mask of the rows"
+    return ": pass its ravel(), and reshape() the result" if rows.dtype.kind in "iu" else ""
+
+
 def _to_rows(rows):
     """Returns numbers of rows as an object that the library reads without a call for each number: a
     NumPy array of int64, or a list of int."""
@@ -101,7 +109,11 @@ def _to_rows(rows):
         # Numbers that int64 cannot represent must not become others
         return rows.tolist() if rows.dtype == "uint64" else rows.astype("int64", copy=False)
     if numpy is not None and isinstance(rows, numpy.ndarray):
-        raise TypeError(f"rows must be integers with one dimension, not {describe(rows)}")
+        raise TypeError("rows must be integers with one dimension, not "
+                        f"{describe(rows)}{advise_rows(rows)}")
+    if isinstance(rows, Gpu.Array):
+        raise TypeError("rows must be in the memory of the host, not in a Gpu.Array: pass "
+                        "rows.to_numpy()")
     try:
         rows = list(rows)
     except TypeError:
