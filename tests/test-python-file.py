@@ -568,18 +568,34 @@ def test_blocked_submission(fixture):
 
 
 def test_main_loop(fixture):
+    """progress_data is optional, and its items are further arguments."""
     buffer = Gpu.Buffer(fixture.context, SIZE)
     loop = GLib.MainLoop()
-    results = []
+    results, calls = [], []
 
-    def done(memory, result):
-        results.append(memory.read_file_finish(result))
+    def done(memory, result, *rest):
+        results.append((memory.read_file_finish(result), rest))
         loop.quit()
 
+    def progress(*call):
+        calls.append(call)
+
     with random_file() as (path, data):
-        buffer.read_file_async(None, 0, Gpu.File(path), 0, SIZE, None, None, (), done)
+        file = Gpu.File(path, "r+")
+        buffer.read_file_async(None, 0, file, 0, SIZE, None, None, (), done)
         loop.run()
-        equal((results, buffer.read()), ([True], data))
+        equal((results, buffer.read()), ([(True, ())], data))
+        buffer.read_file_async(None, 0, file, 0, SIZE, None, progress, None, done, "end")
+        loop.run()
+        equal((results[1], calls[-1]), ((True, ("end",)), (SIZE, SIZE)))
+        buffer.write_file_async(None, 0, file, 0, SIZE, progress_callback=progress,
+                                progress_data=("a", 2), callback=done)
+        loop.run()
+        equal(calls[-1], (SIZE, SIZE, "a", 2))
+        with raises(TypeError, "progress_data must be a tuple or None"):
+            buffer.read_file_async(None, 0, file, 0, SIZE, None, progress, done)
+        with raises(TypeError, "Memory.read_file_async()", "'progress'"):
+            buffer.read_file_async(file, progress=progress, callback=done)
 
 
 def test_splice(fixture):

@@ -55,7 +55,8 @@ from ._gpumem_arrays import (check_destination, is_empty, is_over_memory, lacks_
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncEvent, AsyncHostMemory, AsyncImage,
                             AsyncMemory, AsyncStream, AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
-from ._gpumem_checks import checked, set_stream_class, to_index, to_size, to_stream
+from ._gpumem_checks import (checked, set_stream_class, to_index, to_items, to_size,
+                             to_stream)
 from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error,
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
@@ -384,16 +385,6 @@ class Memory(AsyncMemory, MemoryFileMethods, Gpu.Memory, _Attributes):
 Memory = override(Memory)
 
 
-def _to_items(function, data):
-    """Returns the further arguments of a progress function. PyGObject takes a tuple, and reports
-    other values only in the main loop."""
-    if function is not None and not callable(function):
-        raise TypeError(f"progress_callback must be a function or None, not {function!r}")
-    if data is not None and not isinstance(data, tuple):
-        raise TypeError(f"progress_data must be a tuple or None, not {data!r}")
-    return data or ()
-
-
 def _rest(memory, offset, size):
     if type(offset) is not int:
         offset = to_index(offset, "offset")
@@ -689,7 +680,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         """Reads in a main loop of GLib: read_bytes_finish() in the callback returns the bytes.
         progress_callback(current, total, *progress_data) is called as by read_async().
         progress_data is a tuple or None."""
-        items = _to_items(progress_callback, progress_data)
+        items = to_items(progress_callback, progress_data)
         return Gpu.Buffer.read_bytes_async(self, stream, offset, size, cancellable,
                                            progress_callback, items, callback, *user_data)
 
@@ -699,7 +690,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         loop of GLib: the callback calls write_bytes_finish().
         progress_callback(current, total, *progress_data) is called as by read_async().
         progress_data is a tuple or None."""
-        items = _to_items(progress_callback, progress_data)
+        items = to_items(progress_callback, progress_data)
         data = to_glib_bytes(bytes, copy=False)
         return Gpu.Buffer.write_bytes_async(self, stream, offset, data, cancellable,
                                             progress_callback, items, callback, *user_data)

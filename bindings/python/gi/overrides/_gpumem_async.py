@@ -16,15 +16,16 @@ from ._gpumem_values import to_headers, to_names, to_options
 Gpu = get_introspection_module("Gpu")
 
 
-def _or_callback(class_name, name):
+def _or_callback(class_name, name, adapt=None):
     """Decorates a coroutine: if an argument of a call is a callback, the call goes to the C
-    function instead."""
+    function instead, or to the function that adapt() makes of the C function."""
     def decorate(function):
         @functools.wraps(function)
         def method(*args, **kwargs):
             if "callback" in kwargs or any(map(inspect.isroutine, args[1:])) \
                     or any(isinstance(arg, functools.partial) for arg in args[1:]):
-                return getattr(getattr(Gpu, class_name), name)(*args, **kwargs)
+                call = getattr(getattr(Gpu, class_name), name)
+                return (call if adapt is None else adapt(call, name))(*args, **kwargs)
             return function(*args, **kwargs)
         return method
     return decorate

@@ -44,6 +44,16 @@ def find_doc(owner, name):
     return None if fast is None else fast.get_doc(owner, name)
 
 
+def to_items(function, data):
+    """Returns the further arguments of a progress function. PyGObject takes a tuple, and reports
+    other values only in the main loop."""
+    if function is not None and not callable(function):
+        raise TypeError(f"progress_callback must be a function or None, not {function!r}")
+    if data is not None and not isinstance(data, tuple):
+        raise TypeError(f"progress_data must be a tuple or None, not {data!r}")
+    return data or ()
+
+
 def to_index(value, name):
     """Converts to int anything that operator.index() accepts, except booleans."""
     if type(value) is int:

@@ -14,7 +14,7 @@ from ..module import get_introspection_module
 from ._gpumem import is_int, run_behind, run_interruptible, wait_for
 from ._gpumem_arrays import to_range
 from ._gpumem_async import _or_callback
-from ._gpumem_checks import describe, to_size
+from ._gpumem_checks import describe, to_items, to_size
 from ._gpumem_ndarray import to_dtype
 
 Gpu = get_introspection_module("Gpu")
@@ -206,6 +206,18 @@ def _replacing(file, end):
             _cut(fd, end, True)
 
 
+def _with_items(function, name):
+    """Returns the C function of an asynchronous copy of a file, which takes no progress_data or a
+    tuple."""
+    def call(self, stream, offset, file, position, size, cancellable=None, progress_callback=None,
+             progress_data=None, callback=None, *user_data):
+        items = to_items(progress_callback, progress_data)
+        return function(self, stream, offset, file, position, size, cancellable, progress_callback,
+                        items, callback, *user_data)
+    call.__qualname__ = f"Memory.{name}"        # in errors of arguments
+    return call
+
+
 class MemoryFileMethods:
     """Methods of Gpu.Memory that copy between the memory and a file. A file is a Gpu.File, or
     anything that Gpu.File() accepts."""
@@ -240,7 +252,7 @@ class MemoryFileMethods:
         _advance(file, position, begin + size)
         return size
 
-    @_or_callback("Memory", "read_file_async")
+    @_or_callback("Memory", "read_file_async", _with_items)
     async def read_file_async(self, file, offset=0, position=None, size=None, stream=None, *,
                               progress=None) -> int:
         """read_file() for asyncio. Use the memory only after the copy has completed. A cancelled
@@ -261,7 +273,7 @@ class MemoryFileMethods:
         finally:
             del file, opened                    # an exception keeps this frame
 
-    @_or_callback("Memory", "write_file_async")
+    @_or_callback("Memory", "write_file_async", _with_items)
     async def write_file_async(self, file, offset=0, position=None, size=None, stream=None, *,
                                progress=None) -> int:
         """write_file() for asyncio. Change the memory only after the copy has completed. A
