@@ -698,7 +698,8 @@ def test_wrong_connections(fixture):
             refuse_connection(buffer, connection, value)
     here, there = socket.socketpair()
     with here, there:
-        pass
+        with raises(TypeError, "connections must be a list of connections, not <socket"):
+            asyncio.run(buffer.splice_async(here, True))
     with raises(OSError, "Bad file descriptor"):
         asyncio.run(buffer.splice_async([here], True))
 

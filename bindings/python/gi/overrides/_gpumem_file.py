@@ -305,7 +305,11 @@ class MemoryFileMethods:
         the other direction. After an error, close the connections. A cancelled await ends the
         transfer, and raises CancelledError once nothing uses the memory and the connections. A
         blocking socket is non-blocking during its transfers only."""
-        connections = list(connections)
+        try:
+            connections = list(connections)
+        except TypeError:
+            raise TypeError("connections must be a list of connections, not "
+                            f"{describe(connections)}") from None
         for connection in connections:
             _check_connection(connection)
         opened = []
