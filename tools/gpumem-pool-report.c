@@ -20,11 +20,11 @@ static const struct
   { "growths", "n-growths" },
   { "maps", "n-maps" },
   { "unmaps", "n-unmaps" },
-  { "recycled pieces", "n-recycled" },
+  { "moved chunks", "n-recycled" },
   { "steals", "n-steals" },
   { "waits", "n-waits" },
   { "hits", "n-hits" },
-  { "hits of caches", "n-cache-hits" }
+  { "hits of thread caches", "n-cache-hits" }
 };
 
 typedef char *(*FormatFunc) (const GpumemReplayed *replayed,
@@ -134,7 +134,7 @@ print_columns (GpumemReplayed *const *results,
   add_row (table, "operations", results, n, format_operations, NULL);
   add_row (table, "streams", results, n, format_streams, NULL);
   add_row (table, "ns per operation", results, n, format_time, NULL);
-  add_row (table, "taken off: the loop", results, n, format_loop, NULL);
+  add_row (table, "replay loop, subtracted", results, n, format_loop, NULL);
   add_row (table, "peak live", results, n, format_live, NULL);
   add_row (table, "peak managed", results, n, format_managed, NULL);
   add_row (table, "managed / live", results, n, format_ratio, NULL);
