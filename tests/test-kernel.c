@@ -334,7 +334,7 @@ kernel_bad_grids (TestFixture *fixture)
       GpuExtent three = { 3, 1, 1 };
 
       g_assert_false (gpu_stream_launch (fixture->stream, kernel, &grid, &three, &error, out));
-      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "3", "4");
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "3", "4", "round the grid up");
     }
 }
 

@@ -161,8 +161,10 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
                   || !is_multiple (grid->height, block->height)
                   || !is_multiple (grid->depth, block->depth))
       && (device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0)
-    return fail_extent ("the device requires the grid to be a multiple of the block", launch,
-                        error);
+    return fail_extent ("the device requires the grid to be a multiple of the block in each "
+                        "dimension; round the grid up, and let the kernel skip the extra "
+                        "work-items",
+                        launch, error);
 
   return TRUE;
 }
