@@ -3,11 +3,19 @@
  * _gpu_binding_recycle_buffer() also keeps the data of the object. */
 #include "config.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <gpumem/gpumem-bindings.h>
 
 #include "test-util.h"
 
 #define SIZE 5000
+#define N_BUFFERS 16
+#define N_POOLS 32
+/* Enough for other threads to be in the middle of a change. */
+#define N_LISTS 20000
+#define N_FORKS 50
 
 static GpuMemoryPool *
 make_pool (TestFixture *fixture)
@@ -399,6 +407,108 @@ recycle_handlers (TestFixture *fixture)
     }
 }
 
+/* The data of a thread, which runs until the test sets `stop`. */
+typedef struct
+{
+  TestFixture *fixture;
+  gint         stop;
+} Meanwhile;
+
+/* Recycles buffers, and finalizes their pool. */
+static gpointer
+recycle_often (gpointer data)
+{
+  Meanwhile *meanwhile = data;
+
+  while (!g_atomic_int_get (&meanwhile->stop))
+    {
+      g_autoptr (GpuMemoryPool) pool = make_pool (meanwhile->fixture);
+      GpuBuffer *buffers[N_BUFFERS];
+
+      for (guint i = 0; i < N_BUFFERS; i++)
+        buffers[i] = take (pool, SIZE);
+      for (guint i = 0; i < N_BUFFERS; i++)
+        g_object_unref (buffers[i]);
+    }
+
+  return NULL;
+}
+
+/* The number of live buffers is plausible while other threads recycle buffers. */
+static void
+recycle_counts (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  g_autoptr (GpuBuffer) buffer = take (pool, SIZE);
+  Meanwhile meanwhile = { fixture, FALSE };
+  GThread *threads[3];
+
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    threads[i] = g_thread_new ("recycle", recycle_often, &meanwhile);
+
+  for (guint i = 0; i < N_LISTS; i++)
+    {
+      g_autoptr (GVariant) live = gpu_debug_list_live_objects ();
+      guint32 count = 0;
+
+      g_variant_lookup (live, "buffer", "u", &count);
+      g_assert_cmpuint (count, <=, 1 + 2 * G_N_ELEMENTS (threads) * N_BUFFERS);
+    }
+
+  g_atomic_int_set (&meanwhile.stop, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+}
+
+static gpointer
+list_often (gpointer data)
+{
+  Meanwhile *meanwhile = data;
+
+  while (!g_atomic_int_get (&meanwhile->stop))
+    g_variant_unref (gpu_debug_list_live_objects ());
+
+  return NULL;
+}
+
+/* A child can finalize a pool, even if another thread held the lock of the counts of live objects
+ * during the fork. */
+static void
+recycle_forked (TestFixture *fixture)
+{
+  GpuMemoryPool *pools[N_POOLS];
+  Meanwhile meanwhile = { fixture, FALSE };
+  GThread *threads[3];
+
+  for (guint i = 0; i < N_POOLS; i++)
+    {
+      pools[i] = make_pool (fixture);
+      g_object_unref (take (pools[i], SIZE));
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    threads[i] = g_thread_new ("list", list_often, &meanwhile);
+  for (guint i = 0; i < N_FORKS; i++)
+    {
+      int status = 0;
+      pid_t child = fork ();
+
+      g_assert_cmpint (child, >=, 0);
+      if (child == 0)
+        {
+          alarm (TEST_DEADLINE);
+          g_object_unref (pools[0]);
+          test_end_child (0);
+        }
+      g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+      g_assert_cmpint (status, ==, 0);
+    }
+  g_atomic_int_set (&meanwhile.stop, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+  for (guint i = 0; i < N_POOLS; i++)
+    g_object_unref (pools[i]);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -412,6 +522,8 @@ main (int    argc,
   test_add ("dropped-elsewhere", recycle_dropped_elsewhere);
   test_add ("handlers", recycle_handlers);
   test_add ("last-references", recycle_last_references);
+  test_add ("counts", recycle_counts);
+  test_add ("forked", recycle_forked);
 
   return test_run ();
 }

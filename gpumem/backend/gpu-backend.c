@@ -67,6 +67,7 @@ static void
 on_fork (void)
 {
   g_atomic_int_set (&_gpu_forked, TRUE);
+  _gpu_live_unlock ();
 }
 
 void
@@ -77,7 +78,7 @@ _gpu_backend_watch_process (void)
   if (g_once_init_enter (&once))
     {
       gpu_error_quark ();               /* for errors in the child: no lock for the quark */
-      pthread_atfork (NULL, NULL, on_fork);
+      pthread_atfork (_gpu_live_lock, _gpu_live_unlock, on_fork);
       g_once_init_leave (&once, 1);
     }
 }

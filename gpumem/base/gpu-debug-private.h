@@ -82,5 +82,9 @@ void     _gpu_live_add    (GpuLiveKind    kind,
 void     _gpu_live_exclude (GpuLiveCountFunc *count,
                             gpointer          data);
 void     _gpu_live_include (gpointer          data);
+/* Called around a fork. Otherwise the functions above would block in a child that is forked while
+ * another thread is in one of them. */
+void     _gpu_live_lock   (void);
+void     _gpu_live_unlock (void);
 
 G_END_DECLS

@@ -151,6 +151,18 @@ _gpu_live_exclude (GpuLiveCountFunc *count,
 }
 
 void
+_gpu_live_lock (void)
+{
+  g_mutex_lock (&exclusions_lock);
+}
+
+void
+_gpu_live_unlock (void)
+{
+  g_mutex_unlock (&exclusions_lock);
+}
+
+void
 _gpu_live_include (gpointer data)
 {
   guint i = 0;
@@ -229,7 +241,8 @@ gpu_debug_list_live_objects (void)
       if (i == GPU_LIVE_BUFFER || i == GPU_LIVE_STORAGE)
         count -= excluded;
 
-      if (count != 0)
+      /* Other threads may change the counts meanwhile, so the sum may be negative. */
+      if (count > 0)
         g_variant_builder_add (&builder, "{su}", live_names[i], (guint32) count);
     }
 
