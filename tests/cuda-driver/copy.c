@@ -379,7 +379,8 @@ is_pieced (CUdeviceptr address,
 }
 
 /* Gets the stream of a linear copy or fill. If the range on the device spans several mapped chunks,
- * driver 580.159 finds the chunks only while the stream's context is current. */
+ * driver 580.159 finds the chunks of a copy only while the stream's context is current. It finds
+ * those of a fill, but other versions may not. */
 static CUresult
 resolve_linear (CUstream    handle,
                 CUdeviceptr address,

@@ -86,9 +86,9 @@ is_same (const GpuExtent *a,
 /* Caches the last choice of each thread, because programs often launch the same grid repeatedly. */
 static void
 choose_recent_block (const GpuCudaKernel *kernel,
-              const GpuCudaDevice *device,
-              const GpuExtent     *grid,
-              GpuExtent           *block)
+                     const GpuCudaDevice *device,
+                     const GpuExtent     *grid,
+                     GpuExtent           *block)
 {
   static __thread struct
   {
