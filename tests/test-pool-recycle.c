@@ -407,6 +407,38 @@ recycle_handlers (TestFixture *fixture)
     }
 }
 
+/* A slice of a recycled buffer has the bytes of the new memory, not those of the memory before. */
+static void
+recycle_sliced (TestFixture *fixture)
+{
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  GpuBuffer *buffer = take (pool, SIZE);
+  g_autoptr (GpuBuffer) other = NULL;
+
+  for (guint i = 1; i < 10; i++)
+    {
+      const gsize size = i * 40 * SIZE;
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) slice = NULL;
+      gpointer before = buffer;
+
+      g_object_unref (buffer);
+      buffer = take (pool, size);
+      g_assert_true (buffer == before);
+      if (other == NULL)
+        other = take (pool, SIZE);      /* in the place of the first buffer */
+      fill (fixture, other, 0xff);
+      fill (fixture, buffer, 0);
+      slice = gpu_buffer_slice (buffer, 0, size, &error);
+      g_assert_no_error (error);
+      fill (fixture, slice, i);
+      check (buffer, i);
+      check (other, 0xff);
+    }
+
+  g_object_unref (buffer);
+}
+
 /* The data of a thread, which runs until the test sets `stop`. */
 typedef struct
 {
@@ -522,6 +554,7 @@ main (int    argc,
   test_add ("dropped-elsewhere", recycle_dropped_elsewhere);
   test_add ("handlers", recycle_handlers);
   test_add ("last-references", recycle_last_references);
+  test_add ("sliced", recycle_sliced);
   test_add ("counts", recycle_counts);
   test_add ("forked", recycle_forked);
 
