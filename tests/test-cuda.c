@@ -8,6 +8,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda.h"
 #include "gpumem/device/gpu-context-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
 #include "test-cuda-util.h"
 #include "tests/cuda-driver/cuda-driver.h"
 
@@ -535,6 +536,54 @@ hold_stream (void *data)
   wait_held (held, &held->is_open);
 }
 
+static guint8 source[16 * 1024 * 1024];
+
+static void
+overwrite_source (gpointer data)
+{
+  memset (source, 0xdd, sizeof source);
+  set_held (data, &((Held *) data)->is_done);
+}
+
+/* A write fails before threads have copied all its chunks, as after a failure of the device. The
+ * library keeps the bytes until the threads no longer read them. */
+static void
+cuda_failed_write_keeps_bytes (TestFixture *fixture)
+{
+  Held held = { .stream = fixture->stream };
+  const guint64 stream = gpu_stream_get_native_handle (fixture->stream);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) expected = test_random_bytes (sizeof source);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GError) failure = NULL;
+  GpuTimeline *timeline;
+  GBytes *bytes;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  buffer = test_buffer_filled (fixture, sizeof source, 7);
+  memcpy (source, g_bytes_get_data (expected, NULL), sizeof source);
+  bytes = g_bytes_new_with_free_func (source, sizeof source, overwrite_source, &held);
+  test_cuda_push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuLaunchHostFunc ((CUstream) (guintptr) stream, hold_stream, &held),
+                    ==, CUDA_SUCCESS);
+  test_cuda_pop (fixture);
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+  g_bytes_unref (bytes);
+  timeline = _gpu_stream_get_timeline (fixture->stream, "test", &error);
+  failure = g_error_new_literal (GPU_ERROR, GPU_ERROR_FAILED, "of a kernel");
+  _gpu_timeline_retire (timeline, _gpu_timeline_get_last_point (timeline), failure);
+  g_assert_false (held.is_done);
+  set_held (&held, &held.is_open);
+  g_assert_true (wait_held (&held, &held.is_done));
+  test_cuda_push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemcpyDtoH (source, gpu_memory_get_native_handle
+                                            (GPU_MEMORY (buffer)), sizeof source), ==,
+                    CUDA_SUCCESS);
+  test_cuda_pop (fixture);
+  g_assert_cmpmem (source, sizeof source, g_bytes_get_data (expected, NULL), sizeof source);
+}
+
 static gpointer
 record_time (gpointer data)
 {
@@ -632,6 +681,7 @@ main (int argc, char **argv)
   test_add ("foreign-streams", cuda_foreign_streams);
   test_add ("wrapped-addresses", cuda_wrapped_addresses);
   test_add ("wrapped-query-fails", cuda_wrapped_query_fails);
+  test_add ("failed-write-keeps-bytes", cuda_failed_write_keeps_bytes);
   test_add ("attributes", cuda_attributes);
   test_add ("linked-kinds", cuda_linked_kinds);
   test_add ("patterns", cuda_patterns);

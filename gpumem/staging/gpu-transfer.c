@@ -61,6 +61,12 @@ is_aborted (GpuTransfer *transfer)
   return g_atomic_int_get (&transfer->is_aborted);
 }
 
+static guint
+get_n_opened (GpuTransfer *transfer)
+{
+  return g_atomic_int_get (&transfer->n_opened);
+}
+
 static void
 release_bytes (GpuTransfer *transfer)
 {
@@ -72,9 +78,9 @@ release_bytes (GpuTransfer *transfer)
 void
 _gpu_transfer_retire (GpuTransfer *transfer)
 {
-  /* A caller that drives its copy may still read from the last place, and threads may still copy
-   * chunks of an aborted copy. */
-  if (!transfer->driven_by_caller && !is_aborted (transfer))
+  /* Threads may still access the host memory if the operation failed, or if its caller blocks until
+   * they have copied the last chunk. */
+  if (get_n_opened (transfer) == transfer->chunking.n_chunks)
     release_bytes (transfer);
 
   _gpu_transfer_unref (transfer);
@@ -138,12 +144,6 @@ signal_host_wait_locked (GpuTransfer *transfer,
   g_clear_pointer (&transfer->host_waits[chunk], _gpu_native_event_unref);
 }
 
-static guint
-get_n_opened (GpuTransfer *transfer)
-{
-  return g_atomic_int_get (&transfer->n_opened);
-}
-
 /* Aborts the copy. Once no thread accesses the host memory, signals all host-signalled waits, so
  * that no command waits forever. */
 static void
@@ -172,8 +172,9 @@ open_chunk_locked (GpuTransfer *transfer)
       _gpu_progress_add (transfer->copy.progress, box.width * box.height * box.depth);
     }
 
-  signal_host_wait_locked (transfer, chunk);
+  /* Before the command of the chunk can complete: see _gpu_transfer_retire() */
   g_atomic_int_inc (&transfer->n_opened);
+  signal_host_wait_locked (transfer, chunk);
 }
 
 /* Called when all pieces of a chunk are copied: the leading chunks may be complete. */

@@ -59,7 +59,8 @@ gboolean     _gpu_transfer_end           (GpuTransfer            *transfer,
 GpuTransfer *_gpu_transfer_ref           (GpuTransfer            *transfer);
 void         _gpu_transfer_unref         (GpuTransfer            *transfer);
 /* Like _gpu_transfer_unref(), for the reference of the timeline, once the point of the copy is
- * reached. Releases the host memory at once, although threads may still hold references. */
+ * reached. Unless the copy has failed, releases the host memory at once, although threads may still
+ * hold references. */
 void         _gpu_transfer_retire        (GpuTransfer            *transfer);
 /* Returns FALSE if the operation was submitted and its copy failed. Called after the operation has
  * completed. The driver cannot report such a failure, because the commands of an aborted copy
