@@ -356,6 +356,9 @@ def test_functions_of_numpy(fixture):
         with raises(TypeError, "no arithmetic", f" {name}:", "to_numpy()"):
             function(array)
     equal(np.equal(host, array).tolist(), [True, False, True])
+    mask = Gpu.Array.from_numpy(fixture.context, np.array([False, True, True]))
+    for where in mask, mask.to_numpy():
+        equal(np.equal(host, array, where=where)[1:].tolist(), [False, True])
     equal((host > array).tolist(), [False, True, False])
     equal((np.float32(2) < array).tolist(), [False, False, True])
     equal(host.tolist(), [1, 5, 3])

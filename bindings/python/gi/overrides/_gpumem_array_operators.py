@@ -47,7 +47,8 @@ def _array_ufunc(self, ufunc, method, *inputs, **options):
     """Refuses a function of NumPy. If this were None, NumPy 1.24 would leak its arguments."""
     name = ufunc.__name__
     if method == "__call__" and name in _COMPARISONS and "out" not in options:
-        return ufunc(*map(_to_comparable, inputs), **options)
+        values = {key: _to_comparable(value) for key, value in options.items()}     # such as where
+        return ufunc(*map(_to_comparable, inputs), **values)
     if method != "__call__":
         _refuse(f"numpy.{name}.{method}()")
     _refuse(f"the operator {_UFUNCS[name]}" if name in _UFUNCS else f"numpy.{name}()")
