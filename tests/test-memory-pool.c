@@ -631,6 +631,49 @@ check_thread_emissions (TestFixture *fixture, GpuMemoryPool *pool, gsize size)
   g_signal_handler_disconnect (fixture->context, handler);
 }
 
+typedef struct
+{
+  Request  request;
+  guint    n_emitted;
+} Insistent;
+
+/* A handler that itself requests memory that there is not */
+static void
+insist (GpuContext *context G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED, Insistent *insistent)
+{
+  if (++insistent->n_emitted < 10)
+    fail_to_allocate (&insistent->request);
+}
+
+static gpointer
+iterate (gpointer data G_GNUC_UNUSED)
+{
+  while (g_main_context_iteration (NULL, FALSE))
+    continue;
+  return NULL;
+}
+
+/* A request of a handler emits no ::memory-pressure, neither at once nor in the next iteration of
+ * the main context, also if another thread iterates the main context than created the context. */
+static void
+check_insistent_handler (TestFixture *fixture, GpuMemoryPool *pool, gsize size)
+{
+  for (guint i = 0; i < 2; i++)
+    {
+      Insistent insistent = { { pool, size }, 0 };
+      gulong handler = g_signal_connect (fixture->context, "memory-pressure", G_CALLBACK (insist),
+                                         &insistent);
+
+      g_thread_join (g_thread_new ("request", fail_to_allocate, &insistent.request));
+      if (i == 0)
+        iterate (NULL);
+      else
+        g_thread_join (g_thread_new ("iterate", iterate, NULL));
+      g_assert_cmpuint (insistent.n_emitted, ==, 1);
+      g_signal_handler_disconnect (fixture->context, handler);
+    }
+}
+
 /* A request of @size emits ::out-of-memory as often as the handler returns TRUE and once more, but
  * at most three times, and then ::memory-pressure once. Memory that any handler frees is used. */
 static void
@@ -657,6 +700,7 @@ check_emissions (TestFixture *fixture, GpuMemoryPool *pool, gsize size)
     }
 
   check_thread_emissions (fixture, pool, size);
+  check_insistent_handler (fixture, pool, size);
 }
 
 /* A pool whose memory comes from @upstream emits nothing if @upstream grows, and once if @upstream

@@ -601,6 +601,18 @@ take_pressure (GpuContext *context)
   return context->pressure;
 }
 
+/* Requests of the handlers emit nothing: each emission could otherwise lead to another one. */
+static void
+emit_pressure (GpuContext *context,
+               guint64     requested)
+{
+  GpuEmission emission;
+
+  _gpu_emission_begin (&emission, context->native);
+  g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
+  _gpu_emission_end (&emission);
+}
+
 static gboolean
 emit (gpointer data)
 {
@@ -617,7 +629,7 @@ emit (gpointer data)
     }
   else
     {
-      g_signal_emit (context, signals[MEMORY_PRESSURE], 0, take_pressure (context));
+      emit_pressure (context, take_pressure (context));
     }
 
   return G_SOURCE_REMOVE;
@@ -661,7 +673,6 @@ _gpu_context_signal_pressure (GpuContext *context,
                               guint64     requested)
 {
   GpuEmission *outer = _gpu_emission_find (context->native);
-  GpuEmission emission;
 
   if (!g_signal_has_handler_pending (context, signals[MEMORY_PRESSURE], 0, FALSE))
     return FALSE;
@@ -680,9 +691,7 @@ _gpu_context_signal_pressure (GpuContext *context,
       return FALSE;
     }
 
-  _gpu_emission_begin (&emission, context->native);
-  g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
-  _gpu_emission_end (&emission);
+  emit_pressure (context, requested);
 
   return TRUE;
 }
