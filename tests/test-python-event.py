@@ -629,6 +629,33 @@ def test_interrupted_wait_releases_data(fixture):
     equal(buffer.read(), b"\1" * SIZE)
 
 
+class Destroyed(bytearray):
+    """Data whose destructor calls the library."""
+    buffer, depths, depth = None, [], 0
+
+    def __del__(self):
+        Destroyed.depth += 1
+        Destroyed.depths.append(Destroyed.depth)
+        Destroyed.buffer.fill(0, 0, 4)
+        Destroyed.depth -= 1
+
+
+def test_destructors_of_data(fixture):
+    """Destructors of data that call the library do not run inside of each other. PyGObject crashes
+    if they are more than 50 deep."""
+    gate = gated(fixture)
+    Destroyed.buffer, Destroyed.depths = fixture.buffer(SIZE), []
+    with blocked_helper():
+        for _ in range(40):
+            fixture.stream.write(Destroyed.buffer, Destroyed(SIZE), copy=False)
+        gate.complete()
+        fixture.stream.synchronize()
+        if fast is not None:
+            equal(Destroyed.depths, [1] * 40)
+    equal(Destroyed.buffer.read(), bytes(SIZE))
+    Destroyed.buffer = None
+
+
 # --- failures that another thread takes -----------------------------------------------------------
 
 class Taken:

@@ -156,7 +156,7 @@ extern GpuFastMemory *gpu_fast_freed;
 extern guint gpu_fast_n_abandoned;
 
 /* Releases the memory of Python objects that the library no longer uses. Keeps the current
- * exception. */
+ * exception. Does nothing in a destructor that this function calls. */
 void          gpu_fast_release_freed (void);
 /* Called after a wait. Waits until other threads of the library have freed the bytes of work that
  * has completed. The end of the call then releases the memory. */

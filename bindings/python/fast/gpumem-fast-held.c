@@ -60,9 +60,16 @@ free_memory (GpuFastMemory *memory)
 void
 gpu_fast_release_freed (void)
 {
+  /* A destructor of data may call the library, whose calls end here. Without this flag, each such
+   * call would release the next memory, and so call the next destructor, without a limit. */
+  static _Thread_local gboolean is_releasing;
   PyObject *type, *value, *traceback;
   GpuFastMemory *first;
 
+  if (is_releasing)
+    return;
+
+  is_releasing = TRUE;
   PyErr_Fetch (&type, &value, &traceback);
 
   /* Only threads with the GIL remove memory, so `next` of the first one does not change. */
@@ -73,6 +80,7 @@ gpu_fast_release_freed (void)
     }
 
   PyErr_Restore (type, value, traceback);
+  is_releasing = FALSE;
 }
 
 void
