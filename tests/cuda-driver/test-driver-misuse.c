@@ -52,7 +52,7 @@ other_context (void)
   OK (cuStreamCreateWithPriority, &stream, 0, 0);
   OK (cuMemAlloc, &memory, 64);
   OK (cuCtxCreate, &other, 0, 0);
-  driver.cuMemsetD8Async (memory, 0, 64, stream);
+  driver.cuMemsetD2D8Async (memory, 32, 0, 32, 2, stream);
 }
 
 static void
