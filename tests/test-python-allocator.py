@@ -319,7 +319,8 @@ def test_adaptor_subclasses(fixture):
         memory = allocator(64)
         equal((memory.size, allocator.get_context()), (size, context), kind)
         equal(upstream.counters["current-bytes"], size, kind)
-        equal(allocator.get_memory_info(), upstream.get_memory_info(), kind)
+        # Only the total: other programs may allocate between the calls.
+        equal(allocator.get_memory_info()[1], upstream.get_memory_info()[1], kind)
         allocator.free(memory)
         equal((upstream.counters["current-bytes"], memory.released), (0, True), kind)
     other = fixture.buffer(10)
