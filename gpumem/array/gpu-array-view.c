@@ -451,16 +451,17 @@ append_dims (GpuArrayLayout       *layout,
   return TRUE;
 }
 
+/* Returns the end of an error about an unknown field. */
 static char *
 list_fields (GpuDType *dtype)
 {
   GString *names = g_string_new (NULL);
 
   for (guint i = 0; i < gpu_dtype_get_n_fields (dtype); i++)
-    g_string_append_printf (names, "%s'%s'", i > 0 ? ", " : "",
+    g_string_append_printf (names, "%s'%s'", i > 0 ? ", " : ", only ",
                             gpu_dtype_get_field_name (dtype, i));
 
-  return g_string_free (names->len > 0 ? names : g_string_append (names, "elements"), FALSE);
+  return g_string_free (names, FALSE);
 }
 
 /**
@@ -500,7 +501,7 @@ gpu_array_get_field (GpuArray    *array,
       g_autofree char *names = list_fields (array->dtype);
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the type has no field '%s', only %s", function, name, names);
+                   "%s: the type has no field '%s'%s", function, name, names);
       return NULL;
     }
 
