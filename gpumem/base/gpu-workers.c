@@ -135,7 +135,7 @@ _gpu_workers_push_many (GpuWorkers     *workers,
     i++;
   g_mutex_unlock (&workers->lock);
 
-  /* Wakes idle threads after the lock is released, because otherwise they would sleep again. */
+  /* Wake idle threads without the lock: a thread that finds it taken would sleep again. */
   if (i == 1)
     g_cond_signal (&workers->cond);
   else if (i > 1)

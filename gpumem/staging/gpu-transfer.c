@@ -194,8 +194,9 @@ open_chunks (GpuTransfer *transfer)
   g_mutex_unlock (&transfer->lock);
 }
 
-/* Claims and copies a piece. Returns FALSE if there is none. Counts the thread before it checks
- * whether the copy is aborted, so that abort_locked() sees the thread, or the thread the abort. */
+/* Takes and copies a piece. Returns FALSE if none is ready. Counts the thread before it checks
+ * whether the copy is aborted: either the thread sees the abort, or abort_locked() sees the thread
+ * and leaves the host waits to it. */
 static gboolean
 copy_piece (GpuTransfer *transfer)
 {
