@@ -236,6 +236,7 @@ extras_border (TestFixture *fixture)
   guint8 bytes[SIDE * SIDE * 4];
   g_autoptr (GpuSampler) nearest = NULL;
   g_autoptr (GpuSampler) linear = NULL;
+  g_autoptr (GpuColor) border = NULL;
   g_autoptr (GpuImage) single = NULL;
   g_autoptr (GpuImage) full = NULL;
   g_autoptr (GBytes) one = NULL;
@@ -255,6 +256,9 @@ extras_border (TestFixture *fixture)
 
   if (linear == NULL)
     return;
+
+  g_object_get (nearest, "border-color", &border, NULL);
+  g_assert_cmpmem (border, sizeof *border, &color, sizeof color);
 
   for (guint i = 0; i < SIDE * SIDE; i++)
     reals[i] = 1;

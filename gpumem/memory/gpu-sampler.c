@@ -161,7 +161,7 @@ gpu_sampler_get_property (GObject    *object,
       g_value_set_float (value, description->max_lod);
       break;
     case PROP_BORDER_COLOR:
-      g_value_set_boxed (value, &description->border_color);
+      g_value_take_boxed (value, gpu_sampler_get_border_color (sampler));
       break;
     case PROP_NATIVE_HANDLE:
       g_value_set_uint64 (value, gpu_sampler_get_native_handle (sampler));
