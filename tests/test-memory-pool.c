@@ -1214,6 +1214,10 @@ pool_blocks_at_once (TestFixture *fixture)
 
   g_ptr_array_set_free_func (list, NULL);
   g_clear_pointer (&list, g_ptr_array_unref);
+  list = gpu_memory_pool_alloc_blocks (pool, NULL, 0, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (list->len, ==, 0);
+  g_clear_pointer (&list, g_ptr_array_unref);
   g_assert_null (gpu_memory_pool_alloc_blocks (pool, with_nothing, G_N_ELEMENTS (with_nothing),
                                                NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "size 0 of 3 is 0");

@@ -755,7 +755,8 @@ _gpu_pool_alloc_n (GpuPool         *pool,
   GpuPoolStream *stream = lock_with_stream_cache (pool, &cache, key)->stream;
   guint n_done;
 
-  memset (blocks, 0, n * sizeof (GpuMemoryBlock *));
+  for (guint i = 0; i < n; i++)
+    blocks[i] = NULL;
   for (n_done = 0; n_done < n && cache->heap == NULL; n_done++)
     {
       if (sizes[n_done] == 0)
