@@ -578,6 +578,59 @@ limits_messages (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "filter mode 9");
 }
 
+/* Functions and properties of objects after g_object_run_dispose(), which a binding may call. */
+static void
+limits_disposed (TestFixture *fixture)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT8 };
+  const gssize shape[] = { SIZE };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_stream_new (fixture->context, 0, &error);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuArray) array = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, GPU_DTYPE_UINT8,
+                                                         shape, 1, NULL, 0, &error);
+  g_autoptr (GpuArray) slice = NULL;
+  g_autoptr (GpuHostAllocator) allocator = gpu_host_allocator_new (fixture->context, 0, &error);
+  g_autoptr (GpuEvent) event = gpu_stream_record (stream, 0, &error);
+  g_autoptr (GpuHostMemory) host = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuImage) view = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  g_object_run_dispose (G_OBJECT (stream));
+  g_object_run_dispose (G_OBJECT (buffer));
+  g_object_run_dispose (G_OBJECT (array));
+  g_object_run_dispose (G_OBJECT (allocator));
+  g_object_run_dispose (G_OBJECT (event));
+
+  g_assert_true (gpu_stream_get_context (stream) == fixture->context);
+  bytes = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (bytes, NULL), 1, SIZE);
+  slice = gpu_array_slice (array, 0, 1, 3, 1, &error);
+  g_assert_no_error (error);
+  g_assert_true (gpu_array_get_context (slice) == fixture->context);
+  host = gpu_host_allocator_alloc (allocator, SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_true (gpu_memory_get_context (GPU_MEMORY (host)) == fixture->context);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  image = gpu_image_new_mipmapped (fixture->context, 0, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+                                   &(GpuExtent) { 4, 4, 1 }, 2, &error);
+  if (image == NULL)
+    {
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+      return;
+    }
+  view = gpu_image_get_level (image, 1, &error);
+  g_assert_no_error (error);
+  g_object_run_dispose (G_OBJECT (view));
+  g_assert_true (gpu_image_get_parent (view) == image);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -597,5 +650,6 @@ main (int argc, char **argv)
   test_add ("flags", limits_flags);
   test_add ("foreign-context", limits_foreign_context);
   test_add ("messages", limits_messages);
+  test_add ("disposed", limits_disposed);
   return test_run ();
 }

@@ -412,17 +412,10 @@ gpu_host_allocator_set_property (GObject      *object,
 }
 
 static void
-gpu_host_allocator_dispose (GObject *object)
-{
-  g_clear_object (&GPU_HOST_ALLOCATOR (object)->context);
-
-  G_OBJECT_CLASS (gpu_host_allocator_parent_class)->dispose (object);
-}
-
-static void
 gpu_host_allocator_finalize (GObject *object)
 {
-  Core *core = GPU_HOST_ALLOCATOR (object)->core;
+  GpuHostAllocator *allocator = GPU_HOST_ALLOCATOR (object);
+  Core *core = allocator->core;
 
   if (core != NULL)
     {
@@ -433,6 +426,7 @@ gpu_host_allocator_finalize (GObject *object)
       core_unref (core);
     }
 
+  g_clear_object (&allocator->context);
   _gpu_live_add (GPU_LIVE_HOST_ALLOCATOR, -1);
 
   G_OBJECT_CLASS (gpu_host_allocator_parent_class)->finalize (object);
@@ -480,7 +474,6 @@ gpu_host_allocator_class_init (GpuHostAllocatorClass *klass)
 
   object_class->get_property = gpu_host_allocator_get_property;
   object_class->set_property = gpu_host_allocator_set_property;
-  object_class->dispose = gpu_host_allocator_dispose;
   object_class->finalize = gpu_host_allocator_finalize;
 
   /**

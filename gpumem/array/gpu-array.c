@@ -99,22 +99,13 @@ gpu_array_get_property (GObject    *object,
 }
 
 static void
-gpu_array_dispose (GObject *object)
-{
-  GpuArray *array = GPU_ARRAY (object);
-
-  g_clear_object (&array->memory);
-  g_clear_object (&array->context);
-
-  G_OBJECT_CLASS (gpu_array_parent_class)->dispose (object);
-}
-
-static void
 gpu_array_finalize (GObject *object)
 {
   GpuArray *array = GPU_ARRAY (object);
 
   g_clear_pointer (&array->dtype, gpu_dtype_unref);
+  g_clear_object (&array->memory);
+  g_clear_object (&array->context);
   _gpu_live_add (GPU_LIVE_ARRAY, -1);
 
   G_OBJECT_CLASS (gpu_array_parent_class)->finalize (object);
@@ -199,7 +190,6 @@ gpu_array_class_init (GpuArrayClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
   object_class->get_property = gpu_array_get_property;
-  object_class->dispose = gpu_array_dispose;
   object_class->finalize = gpu_array_finalize;
 
   install_objects ();

@@ -202,19 +202,12 @@ gpu_image_set_property (GObject      *object,
 }
 
 static void
-gpu_image_dispose (GObject *object)
+gpu_image_finalize (GObject *object)
 {
   GpuImage *image = GPU_IMAGE (object);
 
   g_clear_object (&image->buffer);
   g_clear_object (&image->parent);
-
-  G_OBJECT_CLASS (gpu_image_parent_class)->dispose (object);
-}
-
-static void
-gpu_image_finalize (GObject *object)
-{
   _gpu_live_add (GPU_LIVE_IMAGE, -1);
 
   G_OBJECT_CLASS (gpu_image_parent_class)->finalize (object);
@@ -355,7 +348,6 @@ gpu_image_class_init (GpuImageClass *klass)
 
   object_class->get_property = gpu_image_get_property;
   object_class->set_property = gpu_image_set_property;
-  object_class->dispose = gpu_image_dispose;
   object_class->finalize = gpu_image_finalize;
 
   install_construct_properties ();

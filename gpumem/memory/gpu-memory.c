@@ -190,8 +190,6 @@ gpu_memory_dispose (GObject *object)
   if (recycle (memory))
     return;
 
-  g_clear_object (&memory->context);
-
   G_OBJECT_CLASS (gpu_memory_parent_class)->dispose (object);
 }
 

@@ -178,16 +178,6 @@ gpu_event_set_property (GObject      *object,
     }
 }
 
-static void
-gpu_event_dispose (GObject *object)
-{
-  GpuEvent *event = GPU_EVENT (object);
-
-  g_clear_object (&event->context);
-
-  G_OBJECT_CLASS (gpu_event_parent_class)->dispose (object);
-}
-
 /* Fails a pending user event that is finalized, so that its waiters do not wait forever. */
 static void
 abandon_user_event (GpuUserEvent *user)
@@ -225,6 +215,7 @@ gpu_event_finalize (GObject *object)
 
   _gpu_point_clear (&event->point);
   g_main_context_unref (event->main_context);
+  g_clear_object (&event->context);
   _gpu_live_add (GPU_LIVE_EVENT, -1);
 
   G_OBJECT_CLASS (gpu_event_parent_class)->finalize (object);
@@ -260,7 +251,6 @@ gpu_event_class_init (GpuEventClass *klass)
 
   object_class->get_property = gpu_event_get_property;
   object_class->set_property = gpu_event_set_property;
-  object_class->dispose = gpu_event_dispose;
   object_class->finalize = gpu_event_finalize;
 
   /**

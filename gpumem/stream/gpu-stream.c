@@ -171,17 +171,6 @@ gpu_stream_set_property (GObject      *object,
 }
 
 static void
-gpu_stream_dispose (GObject *object)
-{
-  GpuStream *stream = GPU_STREAM (object);
-
-  g_clear_object (&stream->context);
-  g_clear_object (&stream->device);
-
-  G_OBJECT_CLASS (gpu_stream_parent_class)->dispose (object);
-}
-
-static void
 gpu_stream_finalize (GObject *object)
 {
   GpuStream *stream = GPU_STREAM (object);
@@ -192,6 +181,8 @@ gpu_stream_finalize (GObject *object)
       _gpu_timeline_unref (stream->timeline);
     }
 
+  g_clear_object (&stream->context);
+  g_clear_object (&stream->device);
   _gpu_live_add (GPU_LIVE_STREAM, -1);
 
   G_OBJECT_CLASS (gpu_stream_parent_class)->finalize (object);
@@ -246,7 +237,6 @@ gpu_stream_class_init (GpuStreamClass *klass)
   _gpu_stream_class = klass;
   object_class->get_property = gpu_stream_get_property;
   object_class->set_property = gpu_stream_set_property;
-  object_class->dispose = gpu_stream_dispose;
   object_class->finalize = gpu_stream_finalize;
 
   install_construct_properties ();
