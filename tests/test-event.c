@@ -1198,6 +1198,47 @@ event_wait_for_releases (TestFixture *fixture)
   g_assert_false (_gpu_binding_is_releasing ());
 }
 
+/* Asserts that no release is counted. Sets @n_messages to 1. */
+static GLogWriterOutput
+check_release (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer n_messages)
+{
+  g_assert_false (_gpu_binding_is_releasing ());
+  *(guint *) n_messages = 1;
+
+  return G_LOG_WRITER_HANDLED;
+}
+
+/* A function of the program that does not free data is not called during a counted release: it may
+ * wait for a thread that waits for the releases. */
+static void
+event_log_outside_release (TestFixture *fixture)
+{
+  g_autofree char *before = g_strdup (g_getenv ("GPUMEM_DEBUG"));
+
+  if (g_test_subprocess ())
+    {
+      static guint n_messages;
+      g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+      g_autoptr (GBytes) bytes = test_value_bytes (SIZE, 1);
+      g_autoptr (GError) error = NULL;
+
+      g_log_set_writer_func (check_release, &n_messages, NULL);
+      test_assert_ok (gpu_stream_write (fixture->stream, (GpuMemory *) buffer, 0, bytes, &error),
+                      error);
+      test_assert_ok (gpu_stream_synchronize (fixture->stream, NULL, &error), error);
+      g_assert_cmpuint (n_messages, ==, 1);
+      return;
+    }
+
+  g_setenv ("GPUMEM_DEBUG", "completion", TRUE);
+  g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_DEFAULT);
+  if (before != NULL)
+    g_setenv ("GPUMEM_DEBUG", before, TRUE);
+  else
+    g_unsetenv ("GPUMEM_DEBUG");
+  g_test_trap_assert_passed ();
+}
+
 /* Work of a call: a fill of memory behind an offset, or nothing if there is no memory. */
 typedef struct
 {
@@ -1345,6 +1386,7 @@ main (int argc, char **argv)
   test_add ("last-operation", event_last_operation);
   test_add ("wrapped", event_wrapped);
   test_add ("wait-for-releases", event_wait_for_releases);
+  test_add ("log-outside-release", event_log_outside_release);
   test_add ("unreported", event_run_unreported);
   test_add ("subprocess/unreported", event_unreported);
   return test_run ();

@@ -23,8 +23,8 @@ typedef struct
   GError        *error;             /* set when the waiter is retired */
 } GpuWaiter;
 
-/* The objects that retire_locked() removes under the lock. retired_finish() releases them without
- * the lock. */
+/* The objects that retire_locked() removes under the lock. retired_release_memory() and
+ * retired_finish() release them without the lock. */
 typedef struct
 {
   GpuRetained shared;
@@ -757,18 +757,28 @@ _gpu_timeline_remove_waiter (GpuTimeline   *timeline,
   return FALSE;
 }
 
-/* Objects that hold host memory come first, because the release of others may block. */
-static void
-release_retained (GpuRetired *retired)
+/* Releases the objects that hold host memory. Called directly after the lock is released: other
+ * calls may block, or call functions of the program, and then must not be within a counted
+ * release. */
+GPU_HOT static void
+retired_release_memory (GpuRetired *retired)
 {
-  for (guint i = 0; retired->holds_memory && i < retired->n_retained; i++)
+  if (G_LIKELY (!retired->holds_memory))
+    return;
+
+  for (guint i = 0; i < retired->n_retained; i++)
     {
       if (retired->retained[i].size > 0)
         retired->retained[i].release (retired->retained[i].object);
     }
 
-  if (retired->holds_memory)
-    _gpu_release_end (retired->phase);
+  _gpu_release_end (retired->phase);
+}
+
+GPU_HOT static void
+retired_finish (GpuRetired *retired)
+{
+  release_shared (&retired->shared);
 
   for (guint i = 0; i < retired->n_retained; i++)
     {
@@ -777,15 +787,6 @@ release_retained (GpuRetired *retired)
     }
 
   g_free (retired->retained);
-}
-
-GPU_HOT static void
-retired_finish (GpuRetired *retired)
-{
-  release_shared (&retired->shared);
-
-  if (retired->n_retained > 0)
-    release_retained (retired);
 
   if (retired->fences.length > 0)
     g_queue_clear_full (&retired->fences, (GDestroyNotify) _gpu_fence_unref);
@@ -838,6 +839,7 @@ retire (GpuTimeline  *timeline,
   retire_locked (timeline, seq, failure, &retired);
   stream = take_stream_locked (timeline);
   g_mutex_unlock (&timeline->lock);
+  retired_release_memory (&retired);
   free_stream (timeline, stream);
 
   if (failure != NULL)
@@ -969,6 +971,7 @@ _gpu_timeline_unuse (GpuTimeline *timeline)
   stream = take_stream_locked (timeline);
   partners = g_steal_pointer (&timeline->partners);
   _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
+  retired_release_memory (&retired);
   free_stream (timeline, stream);
   free_partners (partners);
 
