@@ -20,6 +20,7 @@ typedef struct
   GMutex      lock;                 /* guards the fields below */
   GCond       cond;
   GQueue      jobs;                 /* pending jobs, which the running threads will take */
+  gint        n_jobs;               /* atomic; length of jobs, also read without the lock */
   GQueue      deferred;             /* jobs that wait until a thread is free or can be started */
   gint        n_deferred;           /* atomic; length of deferred, also read without the lock */
   guint       n_threads;
@@ -44,6 +45,11 @@ guint    _gpu_workers_push_many       (GpuWorkers      *workers,
                                        gpointer         data,
                                        guint            n,
                                        GError         **error);
+/* Called by a job, which must end if this returns TRUE: other jobs wait, and the job is queued
+ * behind them. Takes no lock if no job waits. */
+gboolean _gpu_workers_yield           (GpuWorkers      *workers,
+                                       GpuWorkerFunc    func,
+                                       gpointer         data);
 /* Like _gpu_workers_push() with G_MAXUINT threads, for a job that no thread waits for. If no thread
  * can be started, the job runs when a thread becomes free, or when a later call starts a thread. */
 void     _gpu_workers_defer           (GpuWorkers      *workers,

@@ -25,6 +25,26 @@ job_new (GpuWorkerFunc func,
   return job;
 }
 
+/* A plain store: threads that read the number take the lock before they rely on it. */
+static void
+queue_job_locked (GpuWorkers    *workers,
+                  GpuWorkerFunc  func,
+                  gpointer       data)
+{
+  g_queue_push_tail (&workers->jobs, job_new (func, data));
+  __atomic_store_n (&workers->n_jobs, (gint) workers->jobs.length, __ATOMIC_RELAXED);
+}
+
+static Job *
+pop_job_locked (GpuWorkers *workers)
+{
+  Job *job = g_queue_pop_head (&workers->jobs);
+
+  __atomic_store_n (&workers->n_jobs, (gint) workers->jobs.length, __ATOMIC_RELAXED);
+
+  return job;
+}
+
 static gboolean
 has_job_locked (const GpuWorkers *workers)
 {
@@ -47,7 +67,7 @@ take_job (GpuWorkers *workers)
   if (workers->n_threads <= workers->max_threads && has_job_locked (workers))
     {
       if (workers->jobs.length > 0)
-        return g_queue_pop_head (&workers->jobs);
+        return pop_job_locked (workers);
 
       g_atomic_int_add (&workers->n_deferred, -1);
       return g_queue_pop_head (&workers->deferred);
@@ -114,7 +134,7 @@ push_locked (GpuWorkers     *workers,
       && (!is_limited || workers->n_threads == 0))
     return FALSE;
 
-  g_queue_push_tail (&workers->jobs, job_new (func, data));
+  queue_job_locked (workers, func, data);
 
   return TRUE;
 }
@@ -154,6 +174,27 @@ _gpu_workers_push (GpuWorkers     *workers,
   return _gpu_workers_push_many (workers, max_threads, func, data, 1, error) == 1;
 }
 
+gboolean
+_gpu_workers_yield (GpuWorkers    *workers,
+                    GpuWorkerFunc  func,
+                    gpointer       data)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+
+  if (__atomic_load_n (&workers->n_jobs, __ATOMIC_RELAXED) == 0)
+    return FALSE;
+
+  locker = g_mutex_locker_new (&workers->lock);
+
+  if (workers->jobs.length == 0)
+    return FALSE;
+
+  /* Wakes no thread: this one takes the first job. */
+  queue_job_locked (workers, func, data);
+
+  return TRUE;
+}
+
 void
 _gpu_workers_defer (GpuWorkers    *workers,
                     GpuWorkerFunc  func,
@@ -165,7 +206,7 @@ _gpu_workers_defer (GpuWorkers    *workers,
 
   if (workers->n_idle > workers->jobs.length || add_thread_locked (workers, NULL))
     {
-      g_queue_push_tail (&workers->jobs, job_new (func, data));
+      queue_job_locked (workers, func, data);
     }
   else
     {

@@ -202,6 +202,10 @@ guint    _gpu_transfer_push_copies  (GpuTransferFunc         func,
                                      gpointer                data,
                                      guint                   n,
                                      gboolean                for_file);
+/* Called by a copying thread: if other copies wait for a thread, queues @func behind them and
+ * returns TRUE. */
+gboolean _gpu_transfer_yield_copy   (GpuTransferFunc         func,
+                                     gpointer                data);
 gboolean _gpu_transfer_push_wait    (GpuTransferFunc         func,
                                      gpointer                data);
 /* Logs once per process that no thread could be started. Caller holds no lock. */

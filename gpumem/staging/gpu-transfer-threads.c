@@ -120,6 +120,13 @@ _gpu_transfer_push_copies (GpuTransferFunc func,
 }
 
 gboolean
+_gpu_transfer_yield_copy (GpuTransferFunc func,
+                          gpointer        data)
+{
+  return _gpu_workers_yield (&copy_workers, func, data);
+}
+
+gboolean
 _gpu_transfer_push_wait (GpuTransferFunc func,
                          gpointer        data)
 {

@@ -9,6 +9,10 @@
 #define LINGER_TIME 300
 #define POLL_TIME 50
 
+/* The number of pieces that a thread copies before it serves other copies that wait for a thread:
+ * about 4 MiB of a long copy. */
+#define PIECES_PER_TURN 16
+
 struct _GpuTransfer
 {
   gatomicrefcount   refs;
@@ -297,11 +301,15 @@ static void
 copy_in_worker (gpointer data)
 {
   GpuTransfer *transfer = data;
+  guint n = 0;
 
   do
     {
       while (copy_piece (transfer))
-        continue;
+        {
+          if (++n >= PIECES_PER_TURN && _gpu_transfer_yield_copy (copy_in_worker, transfer))
+            return;
+        }
     }
   while (wait_for_piece (transfer));
 
