@@ -2,8 +2,6 @@
 /* Measures copies between all devices of a back end, and page-locked memory. */
 #include "config.h"
 
-#include <stdio.h>
-
 #include "tools/gpumem-bandwidth.h"
 #include "tools/gpumem-command.h"
 #include "tools/gpumem-format.h"
@@ -348,7 +346,6 @@ gpumem_peers_print (const GpumemPeers *peers)
     }
   g_print ("\n");
   for_remarks (peers, print_remark, NULL);
-  fflush (stdout);
 }
 
 /* --- reports ---------------------------------------------------------------- */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include <stdio.h>
-
 #include "tools/gpumem-bandwidth.h"
 #include "tools/gpumem-command.h"
 #include "tools/gpumem-format.h"
@@ -101,5 +99,4 @@ gpumem_bandwidth_print (const GpumemBench *bench)
            gpu_staging_get_n_threads (), gpu_staging_get_n_threads () == 1 ? "" : "s");
   print_figures (bench);
   print_omissions (bench);
-  fflush (stdout);
 }

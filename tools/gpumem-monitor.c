@@ -223,7 +223,7 @@ draw (const Monitor *monitor,
   for (guint i = 0; lines[i] != NULL && i + 1 < height; i++)
     g_string_append_printf (screen, "%s\033[K\n", lines[i]);
   g_string_append (screen, "\033[J");
-  fputs (screen->str, stdout);
+  g_print ("%s", screen->str);
   g_string_free (g_steal_pointer (&screen), TRUE);
 }
 
@@ -344,7 +344,6 @@ show (Monitor *monitor)
   else
 #endif
     draw (monitor, monitor->once ? 0 : gpumem_terminal_height ());
-  fflush (stdout);
 }
 
 /* Returns: %FALSE after Ctrl-C */

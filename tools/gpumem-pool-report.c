@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include <stdio.h>
-
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-pool.h"
 #include "tools/gpumem-table.h"
@@ -174,7 +172,6 @@ gpumem_replay_print (const GpumemReplay *replay,
       if (replayed->refusal != NULL)
         print_refusal (replayed);
     }
-  fflush (stdout);
 }
 
 /* --- bench --------------------------------------------------------------------------------- */
@@ -281,5 +278,4 @@ gpumem_pool_bench_print (const GpumemPoolBench *bench)
   else
     g_print ("Nothing measured\n");
   print_omissions (bench);
-  fflush (stdout);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include <stdio.h>
-
 #include "tools/gpumem-command.h"
 #include "tools/gpumem-format.h"
 #include "tools/gpumem-json.h"
@@ -91,7 +89,6 @@ gpumem_report_step (GpumemTour       *tour,
                           held, step->note != NULL ? step->note : "");
   wrapped = gpumem_terminal_wrap (g_strchomp (line), gpumem_terminal_width ());
   g_print ("%s", wrapped);
-  fflush (stdout);
 }
 
 void
@@ -115,7 +112,6 @@ gpumem_report_result (GpumemTour         *tour,
     }
   else
     g_print (", memory held afterwards: %s\n", held);
-  fflush (stdout);
 }
 
 static void

@@ -67,21 +67,36 @@ usage_error (const char *word)
   return GPUMEM_EXIT_USAGE;
 }
 
+/* The reason why output was lost: stdio only keeps that it was. */
+static int output_error;
+
+/* The handler of g_print(). Like that of GLib, it writes in the encoding of the locale. */
+static void
+print (const char *text)
+{
+  const char *charset;
+  g_autofree char *converted = g_get_charset (&charset)
+                               ? NULL
+                               : g_convert_with_fallback (text, -1, charset, "UTF-8", "?", NULL,
+                                                          NULL, NULL);
+
+  if ((fputs (converted != NULL ? converted : text, stdout) < 0 || fflush (stdout) != 0)
+      && output_error == 0)
+    output_error = errno;
+}
+
 /* Closes standard output, and fails if output was lost. Runs at exit, because GOptionContext exits
  * after --help. */
 static void
 close_output (void)
 {
-  gboolean failed = ferror (stdout) != 0;
-
-  errno = 0;
   /* EBADF means that standard output was already closed when the process started, so no output was
    * lost. */
-  if (fclose (stdout) != 0 && errno != EBADF)
-    failed = TRUE;
-  if (!failed)
+  if (fclose (stdout) != 0 && errno != EBADF && output_error == 0)
+    output_error = errno;
+  if (output_error == 0)
     return;
-  gpumem_complain ("standard output: %s", g_strerror (errno != 0 ? errno : EIO));
+  gpumem_complain ("standard output: %s", g_strerror (output_error));
   _exit (GPUMEM_EXIT_FAILED);
 }
 
@@ -94,6 +109,7 @@ main (int    argc,
   const char *word = argc > 1 ? argv[1] : NULL;
 
   atexit (close_output);
+  g_set_print_handler (print);
   /* The parent process may ignore SIGCHLD, but child processes of this command need the default. */
   signal (SIGCHLD, SIG_DFL);
   setlocale (LC_CTYPE, "");
