@@ -132,7 +132,8 @@ event_user_blocks (TestFixture *fixture)
   fill (stream, buffer, 2);
   event = test_record (stream);
   g_assert_false (gpu_event_wait_timeout (event, 20000, NULL, &error));
-  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT, "gpu_event_wait_timeout", "20000",
+                         "work of the event", gpu_device_get_id (fixture->device));
   assert_status (event, GPU_EVENT_STATUS_PENDING);
   test_open (gate);
   test_assert_ok (gpu_event_wait (event, NULL, &error), error);
@@ -359,7 +360,8 @@ event_timeout (TestFixture *fixture)
   start = g_get_monotonic_time ();
   g_assert_false (gpu_event_wait_timeout (gate, 50000, NULL, &error));
   g_assert_cmpint (g_get_monotonic_time () - start, >=, 50000);
-  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT, "gpu_event_wait_timeout", "50000",
+                         "user event", gpu_device_get_id (fixture->device));
   g_assert_false (gpu_event_wait_timeout (gate, 0, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
   thread = g_thread_new ("complete", complete_later, gate);

@@ -422,7 +422,7 @@ def test_interrupt(fixture):
             seconds = interrupt(wait)
             print(f"# {fixture.device.id}: {name} ended after {seconds * 1e3:.0f} ms")
             assert seconds < PROMPT, f"{name} took {seconds} s"
-        with raises(Gpu.Error.TIMED_OUT):
+        with raises(Gpu.Error.TIMED_OUT, "150000 microseconds"):
             event.wait_timeout(150000)
         equal(event.poll(150000), Gpu.EventStatus.PENDING)
     finally:

@@ -635,6 +635,22 @@ get_deadline (gint64 timeout_usec)
   return timeout_usec >= 0 && timeout_usec < G_MAXINT64 - now ? now + timeout_usec : -1;
 }
 
+/* Returns FALSE if the work itself has failed, perhaps also with GPU_ERROR_TIMED_OUT. */
+static gboolean
+has_expired (GpuEvent     *event,
+             const GError *failure)
+{
+  if (!g_error_matches (failure, GPU_ERROR, GPU_ERROR_TIMED_OUT))
+    return FALSE;
+
+  if (event->user != NULL)
+    return _gpu_user_event_query (event->user, NULL) != GPU_EVENT_STATUS_FAILED;
+
+  return _gpu_point_is_pending (&event->point)
+         || _gpu_timeline_check_points (event->point.timeline, event->watch.first,
+                                        event->point.seq, NULL);
+}
+
 /**
  * gpu_event_wait:
  * @event: a #GpuEvent
@@ -681,11 +697,29 @@ gpu_event_wait_timeout (GpuEvent      *event,
                         GCancellable  *cancellable,
                         GError       **error)
 {
+  GError *failure = NULL;
+
   g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
 
-  return wait_until (event, "gpu_event_wait_timeout", get_deadline (timeout_usec), cancellable,
-                     error);
+  if (wait_until (event, "gpu_event_wait_timeout", get_deadline (timeout_usec), cancellable,
+                  &failure))
+    return TRUE;
+
+  if (!has_expired (event, failure))
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+
+  g_error_free (failure);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_TIMED_OUT,
+               "gpu_event_wait_timeout: %s on %s has not completed within %" G_GINT64_FORMAT
+               " microseconds", event->user != NULL ? "the user event" : "the work of the event",
+               event->user != NULL ? gpu_device_get_id (gpu_context_get_device (event->context))
+                                   : event->point.timeline->device->id, timeout_usec);
+
+  return FALSE;
 }
 
 /**

@@ -14,6 +14,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_checks import DECORATORS, to_index
+from ._gpumem_errors import TimedOutError
 from ._gpumem_names import find_caller, name_call, run_for
 from ._gpumem_library import load_symbols
 from ._gpumem_native import fast
@@ -348,7 +349,7 @@ def poll(event, timeout, cancellable=None):
 
 def wait_timeout(event, timeout, cancellable=None):
     """Waits for at most timeout microseconds; -1 is no limit."""
-    timeout = to_index(timeout, "timeout_usec")
+    whole = timeout = to_index(timeout, "timeout_usec")
     try:
         if takes_signals():
             while not 0 <= timeout <= _SLICE:
@@ -356,6 +357,9 @@ def wait_timeout(event, timeout, cancellable=None):
                     return True
                 timeout -= _SLICE if timeout >= 0 else 0
         return Gpu.Event.wait_timeout(event, timeout, cancellable)
+    except TimedOutError as error:      # of the last part of the wait
+        error.message = error.message.replace(f"within {timeout} micro", f"within {whole} micro")
+        raise
     finally:
         release_completed()
 
