@@ -137,6 +137,23 @@ dlpack_read_only (TestFixture *fixture)
   await_deleted (&foreign);
 }
 
+/* DLPack counts strides in elements. */
+static void
+dlpack_odd_stride (TestFixture *fixture)
+{
+  const gssize shape[] = { 2, 3 };
+  const gssize strides[] = { 18, 6 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 64);
+  g_autoptr (GpuArray) array = gpu_array_new_for_memory ((GpuMemory *) buffer, 0, GPU_DTYPE_INT32,
+                                                         shape, 2, strides, 2, &error);
+
+  g_assert_no_error (error);
+  g_assert_null (gpu_array_to_dlpack (array, TRUE, FALSE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_array_to_dlpack", "shape (2, 3)",
+                         "strides (18, 6)", "DLPack");
+}
+
 /* A failed import leaves the tensor to the caller. */
 static void
 dlpack_refused (TestFixture *fixture)
@@ -605,6 +622,7 @@ main (int    argc,
   test_init (&argc, &argv);
   test_add ("taken", dlpack_taken);
   test_add ("read-only", dlpack_read_only);
+  test_add ("odd-stride", dlpack_odd_stride);
   test_add ("refused", dlpack_refused);
   test_add ("empty", dlpack_empty);
   test_add ("given", dlpack_given);

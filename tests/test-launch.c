@@ -252,7 +252,8 @@ check_unusual (GpuArguments *arguments, GpuArray *array)
   if (gpu_array_get_device_address (array) == 0)
     {
       g_assert_false (gpu_arguments_add_array (arguments, back, &error));
-      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_arguments_add_array", "5120");
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_arguments_add_array", "5120",
+                             "shape (6, 256)", "strides (-1024, 4)");
     }
   else
     test_assert_ok (gpu_arguments_add_array (arguments, back, &error), error);

@@ -18,6 +18,24 @@ propagate_with_advice (GError  *from,
   g_propagate_error (error, from);
 }
 
+static GpuMemory *
+fail_negative (const GpuArrayLayout  *layout,
+               gsize                  size,
+               const char            *function,
+               GError               **error)
+{
+  g_autofree char *shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
+  g_autofree char *strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: elements of an array of shape %s and strides %s begin %" G_GSIZE_FORMAT
+               " bytes before the element whose indices are all 0; kernels of this driver cannot "
+               "access these elements: pass the result of gpu_array_copy()", function, shape,
+               strides, size);
+
+  return NULL;
+}
+
 /* Returns the memory if the element whose indices are all 0 is at the start of the memory.
  * Otherwise returns a slice from that element to the end of the last element. Slices are avoided
  * where possible, because OpenCL does not define concurrent writes to a buffer and to a slice of
@@ -38,13 +56,7 @@ get_array_memory (GpuArray    *array,
     return NULL;
 
   if (begin < offset && gpu_memory_get_device_address (memory) == 0)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: elements of the array begin %" G_GSIZE_FORMAT " bytes before the element "
-                   "whose indices are all 0; kernels of this driver cannot access these elements",
-                   function, offset - begin);
-      return NULL;
-    }
+    return fail_negative (&array->layout, offset - begin, function, error);
 
   if (offset == 0)
     return g_object_ref (memory);

@@ -112,6 +112,24 @@ set_device (GpuDLTensor *tensor,
 }
 
 static gboolean
+fail_stride (const GpuArrayLayout  *layout,
+             guint                  axis,
+             const char            *function,
+             GError               **error)
+{
+  g_autofree char *shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
+  g_autofree char *strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: an array of shape %s and strides %s cannot be exported: the stride of %"
+               G_GSSIZE_FORMAT " bytes along axis %u is not a multiple of the %" G_GSIZE_FORMAT
+               " bytes of an element, as DLPack requires; export the result of gpu_array_copy()",
+               function, shape, strides, layout->strides[axis], axis, layout->item_size);
+
+  return FALSE;
+}
+
+static gboolean
 set_type (Export       *export,
           GpuDLTensor  *tensor,
           GpuArray     *array,
@@ -131,13 +149,7 @@ set_type (Export       *export,
       gssize item = (gssize) layout->item_size;
 
       if (layout->strides[i] % item != 0 && layout->shape[i] > 1)
-        {
-          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "%s: the stride of %" G_GSSIZE_FORMAT " bytes is not a multiple of the %"
-                       G_GSSIZE_FORMAT " bytes of an element, as DLPack requires", function,
-                       layout->strides[i], item);
-          return FALSE;
-        }
+        return fail_stride (layout, i, function, error);
 
       export->shape[i] = layout->shape[i];
       export->strides[i] = layout->strides[i] / item;
