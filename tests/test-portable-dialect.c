@@ -552,6 +552,41 @@ dialect_reserved_names (TestFixture *fixture)
   g_assert_null (strstr (error->message, "built-in function"));
 }
 
+/* Operators and functions on vectors are outside of the dialect. If a compiler rejects them, the
+ * error says so, and errors of other kinds do not. */
+static void
+dialect_vector_operators (TestFixture *fixture)
+{
+  static const char *const statements[] =
+  {
+    "x[2] = x[0] * x[1]", "x[2] = x[0] + 1", "x[2] = sqrt (x[0])", "x[2].x = dot (x[0], x[1])",
+    "x[2] = vload4 (0, (__global float *) x)", "x[2].x = undeclared", "x[2].x = misspelled (1)"
+  };
+  static const char advice[] = "\"Portable kernels\"";
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (statements); i++)
+    {
+      g_autofree char *source = g_strdup_printf ("__kernel void run (__global float4 *x)\n"
+                                                 "{ %s; }\n", statements[i]);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuProgram) program = NULL;
+      const gboolean is_host = g_str_equal (gpu_device_get_backend (fixture->device), "host");
+      const gboolean is_vector = i < G_N_ELEMENTS (statements) - 2;
+
+      program = gpu_program_new_from_source (fixture->context, source, NULL, &error);
+      if (is_vector && !is_host)
+        {
+          g_assert_no_error (error);
+          continue;
+        }
+      g_assert_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED);
+      g_assert_true ((strstr (error->message, advice) != NULL) == is_vector);
+    }
+}
+
 /* A program that undefines the name of a built-in function may define a function of that name. */
 static void
 dialect_undefined_builtin (TestFixture *fixture)
@@ -580,6 +615,7 @@ main (int argc, char **argv)
   test_add ("literals", dialect_literals);
   test_add ("line-numbers", dialect_line_numbers);
   test_add ("reserved-names", dialect_reserved_names);
+  test_add ("vector-operators", dialect_vector_operators);
   test_add ("undefined-builtin", dialect_undefined_builtin);
   return test_run ();
 }

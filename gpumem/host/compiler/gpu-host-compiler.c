@@ -409,6 +409,41 @@ have_images (const char *const *headers)
   return found;
 }
 
+/* Returns whether a message in @log quotes a vector type, or a missing function that is a built-in
+ * function of OpenCL C. */
+static gboolean
+quotes_vectors (const char *log)
+{
+  const char *pattern = "^.*\\b(?:error|note):(?:.*'(?:u?(?:char|short|int|long)|float|double)"
+                        "(?:2|3|4|8|16)'"
+                        "|.*(?:implicit declaration of|undeclared) function '(\\w+)')";
+  g_autoptr (GRegex) regex = g_regex_new (pattern, G_REGEX_RAW | G_REGEX_MULTILINE, 0, NULL);
+  g_autoptr (GMatchInfo) match = NULL;
+  gboolean found = FALSE;
+
+  for (g_regex_match (regex, log, 0, &match); !found && g_match_info_matches (match);
+       g_match_info_next (match, NULL))
+    {
+      g_autofree char *function = g_match_info_fetch (match, 1);
+
+      found = function == NULL || *function == '\0' || _gpu_builtin_has_name (function);
+    }
+
+  return found;
+}
+
+/* The compiler reports operators and functions on vectors as errors in C. */
+static void
+explain_vectors (const char  *log,
+                 GError     **error)
+{
+  if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_BUILD_FAILED)
+      && quotes_vectors (log))
+    g_prefix_error (error, "the host has no operators on vectors, and not all functions of OpenCL "
+                    "C: compute each component, and see \"Portable kernels\" in the "
+                    "documentation; ");
+}
+
 GBytes *
 _gpu_host_compiler_run (const char         *source,
                         const char         *options_text,
@@ -444,7 +479,10 @@ _gpu_host_compiler_run (const char         *source,
       && compile (directory, &options, messages, error))
     object = read_file (directory, OBJECT_FILE, error);
   else
-    _gpu_builtin_explain_failure (source, error);
+    {
+      explain_vectors (messages->str, error);
+      _gpu_builtin_explain_failure (source, error);
+    }
 
   _gpu_directory_remove (directory);
 
