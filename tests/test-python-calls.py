@@ -484,6 +484,41 @@ def test_map_arrays(fixture):
             same(mapping.to_numpy("uint16").copy(), np.full(32, 7, "uint16"))
 
 
+def test_partial_elements(fixture):
+    """Bytes that are not a whole number of elements are an error, as in numpy.frombuffer()."""
+    need_numpy()
+    data, words = bytes(range(10)), ("10 bytes", "4 bytes", "float32")
+    buffer = fixture.buffer(data)
+    with raises(ValueError, *words, "pass a shape"):
+        buffer.to_numpy("float32")
+    with raises(ValueError, "9 bytes", "2 bytes", "int16"):
+        buffer.to_numpy(np.int16, offset=1)
+    same(buffer.to_numpy("uint32", 2), np.frombuffer(data[:8], "uint32"))
+    same(buffer.to_numpy("uint32", offset=2), np.frombuffer(data[2:], "uint32"))
+    equal(buffer.to_numpy("uint32", offset=10).shape, (0,))
+    made = [Gpu.HostMemory(fixture.context, 10)]
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_FINE:
+        made.append(Gpu.Svm(fixture.context, 10, Gpu.SvmFlags.FINE_GRAIN))
+    made += [memory.map(Gpu.MapFlags.READ, 0, 10) for memory in mappable(fixture)]
+    for memory in made:
+        for args in ("float32",), (np.float32, 2), (np.dtype("float32"), (1, 2), "F"):
+            with raises(ValueError, *words, "view()"):
+                memory.to_numpy(*args)
+        equal(np.frombuffer(memory.view()[:8], "float32").shape, memory.to_numpy("i2")[:2].shape)
+    for mapping in made:
+        if isinstance(mapping, Gpu.Mapping):
+            # Errors must not keep the memory mapped
+            for args in ("float32",), (object,), ("uint8", (3, -1)):
+                try:
+                    mapping.to_numpy(*args)
+                except ValueError as error:
+                    kept = error
+            mapping.unmap()
+            assert kept.__traceback__ is not None and not mapping.mapped
+            with raises(Gpu.Error.RELEASED):
+                mapping.to_numpy("float32")
+
+
 def test_map_views(fixture):
     """A view keeps the memory mapped, and views of one mapping share one object."""
     for memory in mappable(fixture):

@@ -313,6 +313,13 @@ mapping_to_numpy (PyObject         *self,
   array = make_array (mapped, values[0]);
   Py_DECREF (mapped);
 
+  /* The method in Python names the size and the type. */
+  if (array == NULL && PyErr_ExceptionMatches (PyExc_ValueError))
+    {
+      PyErr_Clear ();
+      return gpu_fast_pass_on (&call);
+    }
+
   return array;
 }
 

@@ -45,7 +45,7 @@ from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_addr
                       loaded_numpy, new_bytes, poll, refuse_array, refuse_svm, run_behind,
                       run_behind_submissions, run_copy, run_interruptible, run_later,
                       submit_and_await, submit_and_wait, takes_signals, to_glib_bytes, to_pattern,
-                      to_sized_dtype, wait, wait_for, wait_timeout)
+                      to_fitting_dtype, to_sized_dtype, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
                                  DeferredFreeAllocatorMethods, ExternalAllocatorMethods,
                                  LoggingAllocatorMethods, StatisticsAllocatorMethods,
@@ -634,15 +634,18 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     def to_numpy(self, dtype="uint8", shape=None, offset=0, stream=None, order="C"):
         """Returns a new NumPy array with a copy of the contents of the buffer from offset bytes on,
         as elements of a dtype, and waits. The shape is a number or a tuple; without one the array
-        has one dimension, and holds as many elements as fit. As in numpy.reshape(), a length of -1
-        is computed from the size. The order is "C" or "F". Raises ValueError if the array would be
-        larger than the buffer."""
+        has one dimension, and all elements to the end of the buffer. As in numpy.reshape(), a
+        length of -1 is computed from the size. The order is "C" or "F". Raises ValueError if the
+        array would be larger than the buffer or, without a shape, if the bytes are not a whole
+        number of elements."""
         import numpy
-        dtype = to_sized_dtype(dtype)
+        size = _rest(self, offset, None)
         if shape is None:
-            shape = _rest(self, offset, None) // dtype.itemsize
+            dtype = to_fitting_dtype(dtype, size, "pass a shape")
+            shape = size // dtype.itemsize
         else:
-            shape = to_shape(shape, dtype, _rest(self, offset, None))
+            dtype = to_sized_dtype(dtype)
+            shape = to_shape(shape, dtype, size)
         count = int(numpy.prod(shape, dtype=object))
         if offset + count * dtype.itemsize > self.get_size():
             raise ValueError(f"shape {shape} of {dtype} at offset {offset} is larger than the "
@@ -1158,8 +1161,11 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
         if dtype is not None:
             import numpy
             exported = self._export() if _native.fast is not None else self.view()
-            array = numpy.frombuffer(exported, dtype)
-            return array if shape == -1 else array.reshape(shape, order=order)
+            try:
+                dtype = to_fitting_dtype(dtype, self.get_size())
+                return numpy.frombuffer(exported, dtype).reshape(shape, order=order)
+            finally:
+                del exported                    # an exception keeps this frame
         memory = self.get_property("memory")
         if shape == -1 and isinstance(memory, Gpu.Image):
             array = view_texels(memory, tuple(self.get_extent()), self, self._export())

@@ -86,6 +86,15 @@ def to_sized_dtype(dtype):
     return dtype
 
 
+def to_fitting_dtype(dtype, size, advice="pass a part of view() to numpy.frombuffer()"):
+    """Returns a NumPy dtype. Raises ValueError if size bytes are not a whole number of elements."""
+    dtype = to_sized_dtype(dtype)
+    if size % dtype.itemsize != 0:
+        raise ValueError(f"{size} bytes are not a multiple of the {dtype.itemsize} bytes of an "
+                         f"element of {dtype}: {advice}")
+    return dtype
+
+
 def _check_contiguous(array, writable):
     if not array.flags.forc:
         advice = "pass numpy.ascontiguousarray (array), or Gpu.Array.from_numpy()"

@@ -6,7 +6,7 @@ import contextlib
 from gi.repository import GObject
 
 from ..module import get_introspection_module
-from ._gpumem import Bytes, export_in_place, held, hold, run_behind, to_sized_dtype
+from ._gpumem import Bytes, export_in_place, held, hold, run_behind, to_fitting_dtype
 from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
@@ -85,7 +85,7 @@ class HostMemoryMethods(ArrayMethods):
     def to_numpy(self, dtype="uint8", shape=-1, order="C"):
         """Waits for the work that uses the memory, and returns a NumPy array over the memory."""
         import numpy
-        array = numpy.frombuffer(self.view(), to_sized_dtype(dtype))
+        array = numpy.frombuffer(self.view(), to_fitting_dtype(dtype, self.get_size()))
         return array.reshape(shape, order=order)
 
     @property

@@ -4,7 +4,7 @@
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import export_in_place, hold, submit_and_wait, to_sized_dtype
+from ._gpumem import export_in_place, hold, submit_and_wait, to_fitting_dtype
 from ._gpumem_arrays import ArrayMethods, Form, check_context, export
 from ._gpumem_checks import checked, to_stream
 
@@ -119,4 +119,5 @@ def array_over(memory, data, dtype, shape, order):
     array = numpy.frombuffer(data, "uint8")
     if form is not None and dtype is None and shape == -1 and array.nbytes == memory.get_size():
         return form.over(array)
-    return array.view(to_sized_dtype(dtype or "uint8")).reshape(shape, order=order)
+    dtype = to_fitting_dtype(dtype or "uint8", array.nbytes)
+    return array.view(dtype).reshape(shape, order=order)
