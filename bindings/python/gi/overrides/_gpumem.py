@@ -341,44 +341,40 @@ def takes_signals():
     return threading.current_thread() is threading.main_thread()
 
 
-def poll(event, timeout, cancellable=None):
-    """Waits for at most timeout microseconds, -1 is no limit, and returns the status."""
-    timeout = to_index(timeout, "timeout_usec")
-    try:
-        if takes_signals():
-            while not 0 <= timeout <= _SLICE:
-                status = Gpu.Event.poll(event, _SLICE, cancellable)
-                if status != Gpu.EventStatus.PENDING:
-                    return status
-                timeout -= _SLICE if timeout >= 0 else 0
-        return Gpu.Event.poll(event, timeout, cancellable)
-    finally:
-        release_completed()
-
-
-def wait_timeout(event, timeout, cancellable=None):
-    """Waits for at most timeout microseconds; -1 is no limit."""
-    whole = timeout = to_index(timeout, "timeout_usec")
-    try:
-        if takes_signals():
-            while not 0 <= timeout <= _SLICE:
-                if Gpu.Event.poll(event, _SLICE, cancellable) == Gpu.EventStatus.COMPLETE:
-                    return True
-                timeout -= _SLICE if timeout >= 0 else 0
-        return Gpu.Event.wait_timeout(event, timeout, cancellable)
-    except TimedOutError as error:      # of the last part of the wait
-        error.message = error.message.replace(f"within {timeout} micro", f"within {whole} micro")
-        raise
-    finally:
-        release_completed()
-
-
 def call_waiting(function, *args):
     """Calls a function that waits, and then releases the data of the completed work."""
     try:
         return function(*args)
     finally:
         release_completed()
+
+
+def _wait_in_slices(function, event, timeout, cancellable):
+    """Calls a function that waits for at most timeout microseconds; -1 is no limit. Returns its
+    result, or the status of an event that has completed before the last slice."""
+    whole = timeout = to_index(timeout, "timeout_usec")
+    if takes_signals():
+        while not 0 <= timeout <= _SLICE:
+            status = Gpu.Event.poll(event, _SLICE, cancellable)
+            if status != Gpu.EventStatus.PENDING:
+                return status
+            timeout -= _SLICE if timeout >= 0 else 0
+    try:
+        return function(event, timeout, cancellable)
+    except TimedOutError as error:              # names the limit of the last slice
+        error.message = error.message.replace(f"within {timeout} micro", f"within {whole} micro")
+        raise
+
+
+def poll(event, timeout, cancellable=None):
+    """Waits for at most timeout microseconds, -1 is no limit, and returns the status."""
+    return call_waiting(_wait_in_slices, Gpu.Event.poll, event, timeout, cancellable)
+
+
+def wait_timeout(event, timeout, cancellable=None):
+    """Waits for at most timeout microseconds; -1 is no limit."""
+    call_waiting(_wait_in_slices, Gpu.Event.wait_timeout, event, timeout, cancellable)
+    return True                                 # or the call has raised an error
 
 
 def wait(event, cancellable=None):
@@ -489,19 +485,17 @@ def _may_block(*uses):
 
 def run_behind(function, *uses, cancel=None):
     """Runs a function that waits for the work of uses. Ctrl-C interrupts the wait."""
-    try:
-        return run_interruptible(function, cancel) if _may_block(*uses) else function()
-    finally:
-        release_completed()
+    if _may_block(*uses):
+        return call_waiting(run_interruptible, function, cancel)
+    return call_waiting(function)
 
 
 def run_copy(function, size):
     """Runs a function that copies size bytes. Ctrl-C interrupts the wait for a long copy, which
     then continues."""
-    try:
-        return run_interruptible(function) if size >= LONG_SIZE else function()
-    finally:
-        release_completed()
+    if size >= LONG_SIZE:
+        return call_waiting(run_interruptible, function)
+    return call_waiting(function)
 
 
 def _get_copied_size(memory, value):
