@@ -329,15 +329,75 @@ def test_operators(fixture):
     array = Gpu.Array.zeros(fixture.context, 2, "float32")
     for other in array, np.ones(2, "float32"), np.float32(2), 3, 1.5, 2j, None:
         for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"),
-                           ("floordiv", "//"), ("mod", "%"), ("pow", "**"), ("matmul", "@")):
+                           ("floordiv", "//"), ("mod", "%"), ("pow", "**"), ("matmul", "@"),
+                           ("lshift", "<<"), ("rshift", ">>"), ("and_", "&"), ("or_", "|"),
+                           ("xor", "^")):
             for one, two in (array, other), (other, array):
                 with raises(TypeError, "no arithmetic", f" {sign}:", "to_numpy()"):
                     getattr(operator, name)(one, two)
+    for name, text in ("neg", " -:"), ("pos", " +:"), ("invert", " ~:"), ("abs", " abs():"):
+        with raises(TypeError, "no arithmetic", text, "to_numpy()", "from_dlpack()", "kernel"):
+            getattr(operator, name)(array)
     with raises(TypeError, "no arithmetic"):
         array += 1
     with raises(TypeError, "no arithmetic"):
         [1, 2] + array
     equal(array + Reflected(), "sum")
+
+
+def test_missing_attributes(fixture):
+    """Attributes that only arrays of other libraries have raise an error that names the ones to
+    use. Other errors are unchanged."""
+    need_numpy()
+    array = Gpu.Array.zeros(fixture.context, 2, "float32")
+    for name, words in (("get", ("to_numpy()",)), ("set", ("write()",)), ("cpu", ("to_numpy()",)),
+                        ("numpy", ("to_numpy()",)), ("gpudata", ("memory", "offset")),
+                        ("data", ("memory", "offset")), ("ptr", ("device_address",)),
+                        ("tofile", ("to_file()",)),
+                        ("sum", ("to_numpy()", "from_dlpack()", "CuPy", "PyTorch", "kernel")),
+                        ("mean", ("to_numpy()",)), ("sort", ("to_numpy()",))):
+        assert not hasattr(array, name)
+        with raises(AttributeError, f"'Array' object has no attribute '{name}': ", *words):
+            getattr(array, name)
+    for name in "smu", "_sum", "__array_struct__", "__float128__":
+        with raises(AttributeError, f"'Array' object has no attribute '{name}'"):
+            getattr(array, name)
+    if array.get_host_bytes() is None:
+        with raises(AttributeError, "numpy.asarray()"):
+            array.__array_interface__
+
+
+def test_swapaxes(fixture):
+    """swapaxes() returns a view, as in NumPy."""
+    need_numpy()
+    for host, array in pairs(fixture, ("int32",)):
+        axes = range(-host.ndim - 1, host.ndim + 1)
+        for one, two in itertools.product(axes, axes):
+            expected = outcome(lambda: host.swapaxes(one, two))
+            got = outcome(lambda: array.swapaxes(one, two))
+            if isinstance(expected, type):
+                assert issubclass(expected, ValueError), expected
+                equal(got, ValueError)
+            else:
+                same(got.to_numpy(), expected)
+                equal((got.strides, got.memory is array.memory), (expected.strides, True))
+    with raises(ValueError, "axis 3", "2 dimensions"):
+        Gpu.Array.zeros(fixture.context, (2, 3)).swapaxes(0, 3)
+    with raises(TypeError):
+        Gpu.Array.zeros(fixture.context, (2, 3)).swapaxes(0, 1.0)
+
+
+def test_tobytes(fixture):
+    """tobytes() has the elements in C order, or in another order, as in NumPy."""
+    need_numpy()
+    for host, array in pairs(fixture, ("int32", "complex64")):
+        for one, two in (host, array), (host.T, array.T):
+            equal((two.tobytes(), bytes(two)), (one.tobytes(), one.tobytes()))
+            for order in "CFA":
+                equal(two.tobytes(order), one.tobytes(order))
+    equal(Gpu.Array.zeros(fixture.context, (0, 3)).tobytes(), b"")
+    with raises(ValueError, "'X'"):
+        Gpu.Array.zeros(fixture.context, 3).tobytes("X")
 
 
 def test_functions_of_numpy(fixture):

@@ -1,27 +1,40 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The operators of a Gpu.Array: comparisons, which NumPy makes on the host, and arithmetic, which
-raises an error."""
+raises an error, as attributes do that only arrays of other libraries have."""
 
 import numbers
 from typing import Any
 
 from ..module import get_introspection_module
+from ._gpumem import loaded_numpy
 from ._gpumem_array_convert import to_numbers
 
 Gpu = get_introspection_module("Gpu")
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
-              "pow": "**", "matmul": "@"}
+              "pow": "**", "matmul": "@", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|",
+              "xor": "^"}
+_UNARY = {"neg": "the operator -", "pos": "the operator +", "invert": "the operator ~",
+          "abs": "abs()"}
 
 # Functions of NumPy, by name
 _UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",
-           "floor_divide": "//", "remainder": "%", "power": "**", "matmul": "@"}
+           "floor_divide": "//", "remainder": "%", "power": "**", "matmul": "@",
+           "left_shift": "<<", "right_shift": ">>", "bitwise_and": "&", "bitwise_or": "|",
+           "bitwise_xor": "^"}
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 
 
+# What to use for attributes of arrays of other libraries
+_ATTRIBUTES = {"get": "to_numpy()", "numpy": "to_numpy()", "cpu": "to_numpy()", "set": "write()",
+               "data": "memory and offset", "gpudata": "memory and offset",
+               "ptr": "device_address", "tofile": "to_file()"}
+_ADVICE = ("convert it with to_numpy(), pass it to from_dlpack() of CuPy or PyTorch, or launch a "
+           "kernel")
+
+
 def _refuse(what):
-    raise TypeError(f"Gpu.Array has no arithmetic, such as {what}: convert it with to_numpy(), or "
-                    "launch a kernel")
+    raise TypeError(f"Gpu.Array has no arithmetic, such as {what}: {_ADVICE}")
 
 
 def _refusing(name, is_reflected):
@@ -37,6 +50,27 @@ def _refusing(name, is_reflected):
     method.__name__ = f"__{'r' * is_reflected}{name}__"
     method.__qualname__ = f"Array.{method.__name__}"
     return method
+
+
+def _refusing_unary(name):
+    """Returns the method of an operator with one operand."""
+    def method(self):
+        _refuse(_UNARY[name])
+    method.__name__ = f"__{name}__"
+    method.__qualname__ = f"Array.{method.__name__}"
+    return method
+
+
+def _get_missing(self, name):
+    """The method __getattr__(), for attributes that do not exist."""
+    numpy = loaded_numpy()
+    if name in _ATTRIBUTES:
+        advice = f"use {_ATTRIBUTES[name]}"
+    elif not name.startswith("_") and numpy is not None and hasattr(numpy.ndarray, name):
+        advice = _ADVICE
+    else:                                       # or a property that raised an AttributeError
+        return object.__getattribute__(self, name)
+    raise AttributeError(f"'Array' object has no attribute '{name}': {advice}")
 
 
 def _to_comparable(value):
@@ -84,8 +118,11 @@ class ArrayOperators:
         return _to_comparable(value) in to_numbers(self)
 
 
-# Not in the class, so that type checkers report these operators
+# Not in the class, so that type checkers report these operators and attributes
 for _name in _OPERATORS:
     for _method in _refusing(_name, False), _refusing(_name, True):
         setattr(ArrayOperators, _method.__name__, _method)
+for _name in _UNARY:
+    setattr(ArrayOperators, f"__{_name}__", _refusing_unary(_name))
 ArrayOperators.__array_ufunc__ = _array_ufunc
+ArrayOperators.__getattr__ = _get_missing

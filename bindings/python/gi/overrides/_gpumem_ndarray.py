@@ -593,7 +593,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
         if len(set(axes)) < len(axes):
             raise ValueError(f"axis {axis} names an axis twice")
         for one in axes:
-            if not 0 <= one < self.ndim or axis is not None and self.shape[one] != 1:
+            if axis is not None and self.shape[one] != 1:
                 raise ValueError(f"axis {axis} is not an axis of length 1 in the shape "
                                  f"{self.shape}")
         return self[tuple(0 if i in axes and self.shape[i] == 1 else slice(None)
@@ -606,6 +606,14 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
             axes = ()
         axes = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
         return Gpu.Array.transpose(self, [_axis(axis, self.ndim) for axis in axes])
+
+    def swapaxes(self, axis1, axis2):
+        """Returns a view in which two axes are exchanged. Raises ValueError for an axis that does
+        not exist."""
+        axes = list(range(self.ndim))
+        one, other = _axis(axis1, self.ndim), _axis(axis2, self.ndim)
+        axes[one], axes[other] = other, one
+        return Gpu.Array.transpose(self, axes)
 
     def broadcast_to(self, shape):
         """Returns a view of a larger shape, in which axes of length 1 are repeated, as in
@@ -689,9 +697,14 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
             interface["descr"] = descr
         return interface
 
+    def tobytes(self, order="C") -> bytes:
+        """Returns the bytes of the elements in an order: "C", "F", or "A" for "F" if this array is
+        contiguous in that order alone, otherwise "C". Waits."""
+        order = _to_order(to_order(self, order, "CFA"))
+        return bytes(self.read_bytes(None, order, None).get_data() or b"")
+
     def __bytes__(self):
-        """Returns the elements in C order, as numpy.ndarray.tobytes() does."""
-        return bytes(self.read_bytes(None, Gpu.ArrayOrder.C, None).get_data() or b"")
+        return self.tobytes()
 
     def __array__(self, dtype=None, copy=None):
         """Converts to a NumPy array. Copies only with copy=True, or if the host cannot access the
@@ -759,7 +772,7 @@ def _read_here(array, target, stream):
 
 def _axis(axis, ndim):
     axis = operator.index(axis)
-    if axis < -ndim:
+    if not -ndim <= axis < ndim:
         raise ValueError(f"there is no axis {axis} in an array of {ndim} dimensions")
     return axis + ndim if axis < 0 else axis
 
