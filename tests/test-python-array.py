@@ -719,9 +719,16 @@ def test_row_arguments(fixture):
         for call in (array.__getitem__, array.take):
             with raises(TypeError, word):
                 call(key)
-    with raises(TypeError, "rows.to_numpy()"):
-        array.take(Gpu.Array.zeros(fixture.context, 2, "int32"))
     stream = fixture.context.default_stream
+    there = Gpu.Array.zeros(fixture.context, 2, "int32")
+    for call in (array.take, lambda rows: array.put(rows, 0),
+                 lambda rows: stream.take_rows(array, array, rows),
+                 lambda rows: stream.put_rows(array, array, rows)):
+        with raises(TypeError, "rows must be in the memory of the host", "rows.to_numpy()"):
+            call(there)
+    for call in array.__getitem__, lambda rows: array.__setitem__(rows, 0):
+        with raises(TypeError, "an array index must be", "not Gpu.Array: pass its to_numpy()"):
+            call(there)
     for rows, word in ((5, "5"), (None, "None"), (np.array(5), "array(5)"),
                        (np.zeros(2), "float64"), (np.array([[1]]), "(1, 1)")):
         for call in (array.take, lambda one: array.put(one, 0)):

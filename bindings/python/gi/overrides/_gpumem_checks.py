@@ -74,6 +74,12 @@ def to_size(value, name, maximum=_MAX_SIZE):
     return number
 
 
+def refuse_on_device(name):
+    """Raises TypeError for a Gpu.Array in place of numbers of the host."""
+    raise TypeError(f"{name} must be in the memory of the host, not in a Gpu.Array: pass "
+                    f"{name}.to_numpy()")
+
+
 def to_indices(value, name):
     """Converts a sequence to a list of ints. Leaves bytes to PyGObject."""
     if type(value) in (list, tuple):
@@ -84,6 +90,8 @@ def to_indices(value, name):
             return value
     elif isinstance(value, (bytes, bytearray)):
         return value
+    if isinstance(value, Gpu.Array):            # each item would be a copy and a wait
+        refuse_on_device(name)
     try:
         items = iter([value] if isinstance(value, str) else value)
     except TypeError:                           # also of an array of NumPy without dimensions

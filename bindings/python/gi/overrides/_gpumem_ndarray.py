@@ -318,7 +318,7 @@ def _to_index(value):
     try:
         return operator.index(None if is_bool else value)
     except TypeError:
-        is_array = numpy is not None and isinstance(value, numpy.ndarray)
+        is_array = numpy is not None and isinstance(value, (numpy.ndarray, Gpu.Array))
         advice = advise_rows(value) if is_array else ""
         raise TypeError("an array index must be a number, a slice, None, ..., the name of a field "
                         "of a record, or without other indices a list of whole numbers, those of "

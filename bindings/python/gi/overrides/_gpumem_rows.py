@@ -4,7 +4,7 @@
 from ..module import get_introspection_module
 from ._gpumem import loaded_numpy, submit_on
 from ._gpumem_arrays import check_destination, to_range
-from ._gpumem_checks import describe, get_stream, to_index, to_size
+from ._gpumem_checks import describe, get_stream, refuse_on_device, to_index, to_size
 from ._gpumem_errors import InvalidArgumentError
 
 Gpu = get_introspection_module("Gpu")
@@ -94,8 +94,9 @@ def is_list_of_rows(key):
 
 
 def advise_rows(rows):
-    """Returns the advice that ends the error about an array of NumPy that is not a list of
-    rows."""
+    """Returns the advice that ends the error about an array that is not a list of rows."""
+    if isinstance(rows, Gpu.Array):
+        return ": pass its to_numpy()"
     if rows.dtype.kind == "b":
         return ": pass numpy.flatnonzero() of a mask of the rows"
     return ": pass its ravel(), and reshape() the result" if rows.dtype.kind in "iu" else ""
@@ -112,8 +113,7 @@ def _to_rows(rows):
         raise TypeError("rows must be integers with one dimension, not "
                         f"{describe(rows)}{advise_rows(rows)}")
     if isinstance(rows, Gpu.Array):
-        raise TypeError("rows must be in the memory of the host, not in a Gpu.Array: pass "
-                        "rows.to_numpy()")
+        refuse_on_device("rows")
     try:
         rows = list(rows)
     except TypeError:
