@@ -11,6 +11,8 @@ import signal
 import sys
 import threading
 
+from gi import _gi
+
 from python_util import DEADLINE, Gpu, equal, main, need, raises, spin
 from gi.repository import GLib, GObject
 
@@ -175,9 +177,11 @@ def test_device_model(fixture):
     """The model has the devices of Gpu.Device.list() once a main loop has run."""
     model = Gpu.DeviceModel.new()
     equal((len(model), model.props.loading), (0, True))
+    looks(model, "loading")
     while model.props.loading:
         GLib.MainContext.default().iteration(True)
     equal(list(model), Gpu.Device.list())
+    looks(model, f"of {len(model)} devices")
     assert fixture.device in list(model)
 
 
@@ -417,6 +421,8 @@ def test_repr(fixture):
     looks(buffer, 96, ident)
     looks(buffer[:32], 32, ident)
     looks(Gpu.HostMemory(context, 77), 77)
+    incoming, outgoing = Gpu.InputStream(buffer, 8, 64, stream), Gpu.OutputStream(buffer)
+    looks(incoming, "at byte 0 of 64", repr(buffer))
     if gate.holds:
         looks(gate, "user", ident)
     gate.complete()
@@ -424,6 +430,16 @@ def test_repr(fixture):
     with buffer.map(Gpu.MapFlags.READ) as mapping:
         looks(mapping, 96)
     looks(mapping, "unmapped")
+    incoming.read_bytes(5)
+    outgoing.write_all(b"123")
+    looks(incoming, "at byte 5 of 64", repr(buffer))
+    looks(outgoing, "at byte 3 of 96", repr(buffer))
+    outgoing.close()
+    looks(outgoing, "closed at byte 3 of 96", repr(buffer))
+    buffer.release()
+    looks(incoming, "at byte 5 of 64", "released")
+    incoming.run_dispose()
+    looks(incoming, "closed at byte 5")
 
 
 def test_repr_programs(fixture):
@@ -466,11 +482,24 @@ def test_repr_allocators(fixture):
         looks(block, "freed")
 
 
+def plain_repr_of_classes():
+    """Each class that creates objects has a repr() of its own."""
+    names = {info.get_name() for info in _gi.Repository.get_default().get_infos("Gpu")
+             if isinstance(info, (_gi.ObjectInfo, _gi.StructInfo))}
+    kinds = [getattr(Gpu, name) for name in names if not name.endswith(("Class", "Interface"))]
+    assert len(kinds) > 30, kinds
+    for kind in kinds:
+        owner = next(base for base in kind.__mro__ if "__repr__" in vars(base))
+        assert owner.__module__ != "gi._gi" and owner not in (object, _gi.Struct), kind
+
+
 def plain_repr_unmade():
     """repr() works for objects that were created by g_object_new() alone."""
+    looks(Gpu.FunctionAllocator.__new__(Gpu.FunctionAllocator))
     for name in ("Buffer", "Context", "DeferredAllocator", "Event", "OomAllocator",
-                 "HostAllocator", "HostMemory", "Image", "ImmediateAllocator", "Kernel",
-                 "LimitAllocator", "Mapping", "MemoryPool", "Program", "StatisticsAllocator",
+                 "HostAllocator", "HostMemory", "Image", "ImmediateAllocator", "InputStream",
+                 "Kernel", "LimitAllocator", "Mapping", "MemoryPool", "OutputStream", "Program",
+                 "StatisticsAllocator",
                  "Stream", "Svm", "TrackingAllocator"):
         looks(GObject.new(getattr(Gpu, name)))
 

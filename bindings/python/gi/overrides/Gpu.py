@@ -904,6 +904,8 @@ class FunctionAllocator(GObject.Object, Allocator):
     __gtype_name__ = "GpuFunctionAllocator"
     __module__ = "Gpu"      # PyGObject registers no type for a class of the module gi.overrides
 
+    _function = None
+
     function = property(lambda self: self._function)
 
     def __init__(self, context, function):

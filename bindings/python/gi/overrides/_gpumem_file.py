@@ -375,9 +375,17 @@ def _end_transfer(connection, used):
 
 class _IOStreamMethods:
     _uses = None                                # the memory and the stream, if Python knows them
+    _size = None
 
     def __init__(self, *args, **kwargs):
         pass
+
+    def __repr__(self):
+        state = "closed at" if self.is_closed() else "at"
+        text = f"<Gpu.{type(self).__name__} {state} byte {self.tell()}"
+        if self._uses is not None:
+            text += f" of {self._size}, in {self._uses[0]!r}"
+        return text + ">"
 
     def _run(self, function, *args, cancellable, uses=None):
         """Calls a function of Gio, which may wait for the work of uses, or of unknown objects.
@@ -401,7 +409,7 @@ class InputStreamMethods(_IOStreamMethods):
     def __new__(cls, memory, offset=0, size=None, stream=None):
         memory, offset, size = to_range(memory, offset, size)
         result = Gpu.InputStream.new(memory, stream, offset, size)
-        result._uses = memory, stream
+        result._uses, result._size = (memory, stream), size
         return result
 
     def read_bytes(self, count, cancellable=None) -> GLib.Bytes:
@@ -420,7 +428,7 @@ class OutputStreamMethods(_IOStreamMethods):
     def __new__(cls, memory, offset=0, size=None, stream=None):
         memory, offset, size = to_range(memory, offset, size)
         result = Gpu.OutputStream.new(memory, stream, offset, size)
-        result._uses = memory, stream
+        result._uses, result._size = (memory, stream), size
         return result
 
     def write(self, buffer, cancellable=None) -> int:

@@ -17,6 +17,11 @@ def _name(instance):
     return f"Gpu.{type(instance).__name__}"
 
 
+def _device_model(self):
+    state = "loading" if self.props.loading else f"of {self.props.n_items} devices"
+    return f"<{_name(self)} {state}>"
+
+
 def _event(self):
     user = "user event " if self.get_property("user") else ""
     return f"<{_name(self)} {user}on {_device(self.props.context)}>"
@@ -80,6 +85,7 @@ def _state(self):
 def install():
     """Sets repr(). Call this after all overrides: a base class must be overridden before its
     subclasses are created."""
+    Gpu.DeviceModel.__repr__ = _device_model
     Gpu.Event.__repr__ = _event
     Gpu.Program.__repr__ = _program
     Gpu.Launch.__repr__ = _launch
