@@ -484,6 +484,51 @@ def test_map_arrays(fixture):
             same(mapping.to_numpy("uint16").copy(), np.full(32, 7, "uint16"))
 
 
+def test_map_bytes(fixture):
+    """Bytes and slices of a mapping, and loops over it, are those of a memoryview."""
+    for memory in mappable(fixture):
+        data = bytes(range(64))
+        mapping = memory.map()
+        equal((len(mapping), bytes(mapping), list(mapping)), (64, data, list(data)))
+        equal((list(reversed(mapping)), 63 in mapping, 64 in mapping),
+              (list(reversed(data)), True, False))
+        for i in range(-64, 64):
+            equal(mapping[i], data[i])
+        for key in (slice(None), slice(3, 9), slice(-5, None), slice(9, 3), slice(60, 99),
+                    slice(None, None, -3), slice(1, 50, 7)):
+            equal(mapping[key], data[key])
+        mapping[-1], mapping[2:5], mapping[10:20:4] = 200, b"abc", b"def"
+        equal((mapping[63], mapping[1:6], mapping[10:19:4]), (200, b"\1abc\5", b"def"))
+        for index in 64, -65, 1 << 70:
+            for call in mapping.__getitem__, lambda i: mapping.__setitem__(i, 0):
+                with raises(IndexError, str(index), "64 bytes"):
+                    call(index)
+        for key in "a", None, 1.5, (1, 2), ..., True:
+            for call in mapping.__getitem__, lambda i: mapping.__setitem__(i, 0):
+                with raises(TypeError, "index of a mapping", str(key)):
+                    call(key)
+        steps = iter(mapping)
+        equal(next(steps), 0)
+        with raises(BufferError, "views"):
+            mapping.unmap()
+        del steps
+        try:
+            mapping[64]
+        except IndexError as error:             # must not keep the memory mapped
+            kept = error
+        mapping.unmap()
+        assert kept.__traceback__ is not None
+        equal((len(mapping), bool(mapping)), (64, True))
+        for call in (iter, bytes, list, lambda one: 0 in one, lambda one: one[0],
+                     lambda one: one[99], lambda one: one[1:2],
+                     lambda one: one.__setitem__(0, 1), lambda one: one.__setitem__(99, 1)):
+            with raises(Gpu.Error.RELEASED, "unmapped"):
+                call(mapping)
+        with memory.map(Gpu.MapFlags.READ) as mapping:
+            with raises(TypeError, "read-only"):
+                mapping[0] = 1
+
+
 def test_partial_elements(fixture):
     """Bytes that are not a whole number of elements are an error, as in numpy.frombuffer()."""
     need_numpy()

@@ -295,6 +295,7 @@ RESULTS_OF = {
     "LimitAllocator.limit": "int",
     "Mapping.__array_interface__": "_Dictionary",
     "Mapping.__getitem__": "Any",
+    "Mapping.__iter__": "Iterator[int]",
     "Mapping.to_numpy": "_NDArray",
     "Mapping.view": "memoryview",
     "Memory.attributes": "_Dictionary",

@@ -1122,7 +1122,8 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
 
     numpy.asarray (mapping) and view() access that memory without a copy. Their results are views,
     which keep the mapping alive. While a view exists, unmap() raises BufferError, as
-    mmap.mmap.close() does. Views of read-only mappings are read-only."""
+    mmap.mmap.close() does. Views of read-only mappings are read-only. Indices, loops and "in" are
+    as in view(), but a slice is a copy of its bytes."""
     _advice = "memory.map() creates a mapping"
     memory = _property("memory")
     flags = _property("flags")
@@ -1193,14 +1194,28 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
     def __bool__(self):
         return True
 
+    def _to_key(self, key):
+        """Returns a slice, or the number of a byte. The error of memoryview would not name it."""
+        if isinstance(key, slice):
+            return key
+        number, size = to_index(key, "an index of a mapping"), self.get_size()
+        if not -size <= number < size:
+            raise IndexError(f"index {number} is out of bounds for a mapping of {size} bytes")
+        return number
+
+    # Without a variable for the view, which an error would keep in the frame
+
     def __getitem__(self, key):
-        item = self.view()[key]
-        return bytes(item) if isinstance(key, slice) else item
+        """Returns a byte as an int, or a copy of a slice as bytes."""
+        if isinstance(key, slice):
+            return bytes(self.view()[key])
+        return self.view()[self._to_key(key)]
 
     def __setitem__(self, key, value):
-        self.view()[key] = value
+        self.view()[self._to_key(key)] = value
 
-    __iter__ = None
+    def __iter__(self):
+        return iter(self.view())
 
     def __bytes__(self):
         return bytes(self.view())
