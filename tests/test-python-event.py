@@ -13,7 +13,8 @@ import weakref
 from unittest import mock
 
 from gi.module import get_introspection_module
-from python_util import DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, raises
+from python_util import (DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, raises,
+                         run_without_fast, spin)
 from gi.overrides._gpumem import LoopThread, held, run_later, submit_later, wait_for
 from gi.overrides._gpumem_native import fast
 
@@ -652,8 +653,38 @@ def test_destructors_of_data(fixture):
         fixture.stream.synchronize()
         if fast is not None:
             equal(Destroyed.depths, [1] * 40)
+    spin(lambda: len(Destroyed.depths) == 40 and Destroyed.depth == 0)
     equal(Destroyed.buffer.read(), bytes(SIZE))
     Destroyed.buffer = None
+
+
+class Locking(bytearray):
+    """Data whose destructor takes a lock."""
+    lock, took = threading.RLock(), []
+
+    def __del__(self):
+        took = Locking.lock.acquire(timeout=DEADLINE)
+        Locking.took.append(took)
+        if took:
+            Locking.lock.release()
+
+
+def test_destructors_that_lock(fixture):
+    """A destructor of data may take a lock that the thread holds which waits for their work."""
+    buffer, Locking.took = fixture.buffer(SIZE), []
+    for number in range(1, 4):
+        gate = gated(fixture)
+        with Locking.lock:
+            fixture.stream.write(buffer, Locking(SIZE), copy=False)
+            gate.complete()
+            fixture.stream.synchronize()
+        spin(lambda: len(Locking.took) == number)
+    equal(Locking.took, [True] * 3)
+
+
+def plain_destructors_without_module():
+    run_without_fast(__file__, "destructors_of_data", GPUMEM_TEST="host")
+    run_without_fast(__file__, "destructors_that_lock", GPUMEM_TEST="host")
 
 
 # --- failures that another thread takes -----------------------------------------------------------

@@ -167,7 +167,7 @@ class Exported:
     """The memory of a bytes-like object, whose address is fixed until release() or the end of a
     with statement. The bytes are in the order of the memory: arrays in Fortran order are not
     transposed, and arrays with gaps raise ValueError."""
-    __slots__ = ("data", "address", "size", "_buffer")
+    __slots__ = ("kept", "address", "size", "_buffer")
 
     def __init__(self, data, writable=False, name=None):
         numpy = loaded_numpy()
@@ -183,14 +183,16 @@ class Exported:
                 raise _explain_export(error, data, writable, name) from None
             data = exportable
             _get_buffer(data, self._buffer, flags)
-        self.data = data                        # contiguous
+        self.kept = [data]                      # contiguous; empty once released
         self.address = self._buffer.buf or 0
         self.size = self._buffer.len
+
+    data = property(lambda self: self.kept[0])
 
     def release(self, *args):
         """Releases the memory. A second call has no effect."""
         _release_buffer(self._buffer)
-        self.data = None
+        self.kept.clear()
 
     def __enter__(self):
         return self
@@ -225,6 +227,28 @@ def export_in_place(data, writable, advice):
 _exports = []
 
 
+class _Unused(threading.local):
+    """Without the C module: objects whose memory is released. The end of a wait, or a thread of its
+    own, drops their last references. The helper thread does not, because a destructor may take a
+    lock of a thread that waits for the helper thread."""
+    items = []                                  # of all threads
+    is_dropping = False
+
+    def drop(self, *data):
+        """Does nothing in a destructor: the outer call also drops the items of inner calls."""
+        if self.is_dropping:
+            return
+        self.is_dropping = True
+        try:
+            while self.items:
+                self.items.clear()              # only destructors give up the GIL
+        finally:
+            self.is_dropping = False
+
+
+_unused = _Unused()
+
+
 def hold(exported):
     """Returns a GLib.Bytes over exported memory. Freeing the bytes releases the memory on a Python
     thread, since threads of drivers must not wait for the interpreter: at the end of a wait, or on
@@ -233,7 +257,11 @@ def hold(exported):
         return fast.hold_exported(exported, ctypes.addressof(exported._buffer))
 
     def release(*data):
-        exported.release()
+        _release_buffer(exported._buffer)
+        with contextlib.suppress(IndexError):   # if another thread has released the data
+            _unused.items.append(exported.kept.pop())       # without a reference in a variable
+        if len(_unused.items) == 1:
+            _drop_later(_unused.drop)
         _exports.pop()
 
     _exports.append(None)
@@ -244,6 +272,7 @@ def _finish_releases():
     if _exports:
         load_symbols()._gpu_binding_wait_for_releases()
         _await_thread.finish()
+    _unused.drop()
 
 
 # Releases the memory of Python objects that was used by work whose completion is known. Called
@@ -597,6 +626,8 @@ class LoopThread:
 # The helper thread, so that asyncio programs need no GLib main loop
 _await_thread = LoopThread("gpumem-await")
 _get_await_context, run_later = _await_thread.get_context, _await_thread.run_later
+
+_drop_later = LoopThread("gpumem-drop").run_later
 
 # A submission may block while a stream has too much pending work. Waits for events and the release
 # of data need the other thread.
