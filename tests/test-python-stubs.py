@@ -7,6 +7,7 @@ import ast
 import functools
 import glob
 import importlib.util
+import inspect
 import os
 import re
 import shutil
@@ -123,6 +124,63 @@ def plain_members():
     assert count > 60, f"only {count} classes were compared"
     equal(missing, set(), "missing in the types")
     equal(invented, set(), "only in the types")
+
+
+def list_parameters(node):
+    """Returns (name, kind, has a default) for the parameters of a function of the stubs. Names of
+    further arguments may differ."""
+    args = node.args
+    named = args.posonlyargs + args.args
+    first_default = len(named) - len(args.defaults)
+    return ([(one.arg, "", i >= first_default) for i, one in enumerate(named)]
+            + [("", "*", False)] * (args.vararg is not None)
+            + [(one.arg, "keyword", default is not None)
+               for one, default in zip(args.kwonlyargs, args.kw_defaults)]
+            + [("", "**", False)] * (args.kwarg is not None))
+
+
+STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+def list_runtime_parameters(function):
+    """Returns the same for a function of the loaded module."""
+    parameters = inspect.signature(function).parameters.values()
+    return [("", STARS[one.kind], False) if one.kind in STARS else
+            (one.name, "keyword" * (one.kind == inspect.Parameter.KEYWORD_ONLY),
+             one.default is not inspect.Parameter.empty) for one in parameters]
+
+
+def list_functions(body, owner=Gpu):
+    """Yields (name, parameters, parameters at run time) for functions of a module or a class."""
+    for node in body:
+        if isinstance(node, ast.ClassDef) and owner is Gpu and hasattr(Gpu, node.name):
+            yield from list_functions(node.body, getattr(Gpu, node.name))
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) \
+                or not is_public(node.name):
+            continue
+        decorators = {ast.unparse(one) for one in node.decorator_list}
+        static = inspect.getattr_static(owner, node.name, None)
+        if static is None or any(word in one for one in decorators
+                                 for word in ("overload", "property", "setter")):
+            continue
+        name, function, has_self = node.name, getattr(owner, node.name), False
+        parameters = list_parameters(node)
+        if owner is not Gpu:
+            name = f"{owner.__name__}.{name}"
+            parameters = parameters["staticmethod" not in decorators:]
+            has_self = not (decorators & {"classmethod", "staticmethod"}
+                            or isinstance(static, (classmethod, staticmethod)))
+        if node.name in ("__new__", "__init__"):
+            function, has_self = owner, False
+        yield name, parameters, list_runtime_parameters(function)[has_self:]
+
+
+def plain_signatures():
+    """The parameters of each function in the stubs are those that help() shows."""
+    compared = list(list_functions(parse().body))
+    assert len(compared) > 700, len(compared)
+    wrong = {name: (stubbed, found) for name, stubbed, found in compared if stubbed != found}
+    equal(wrong, {}, "signatures that differ")
 
 
 def plain_data_of_callbacks():

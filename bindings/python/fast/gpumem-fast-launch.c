@@ -325,7 +325,8 @@ gpu_fast_install_launch (void)
 {
   static PyMethodDef call_def =
     GPU_FAST_DEF ("__call__", kernel_call,
-                  "stream, grid, block=None, *args, **options",
+                  "stream, grid, block=None, *args, shared_size=0, flags=0, allow_empty=False, "
+                  "global_offset=None",
                   "Launches: kernel (stream, grid, block, *arguments).");
   static PyMethodDef launch_def =
     GPU_FAST_DEF ("launch", stream_launch,

@@ -429,7 +429,8 @@ gpu_fast_install_mapping (void)
                   "",
                   "Ends the mapping, and waits until the device has the contents. Raises "
                   "BufferError while a view of the mapping exists.");
-  static PyMethodDef enter_def = { "__enter__", mapping_enter, METH_NOARGS, "" };
+  static PyMethodDef enter_def = { "__enter__", mapping_enter, METH_NOARGS,
+                                   "__enter__($self)\n--\n\n" };
   static PyMethodDef exit_def = GPU_FAST_DEF ("__exit__", mapping_exit,
                                               "kind, exception, traceback", "");
   PyTypeObject *type = gpu_fast_types.mapping;

@@ -377,9 +377,6 @@ class _IOStreamMethods:
     _uses = None                                # the memory and the stream, if Python knows them
     _size = None
 
-    def __init__(self, *args, **kwargs):
-        pass
-
     def __repr__(self):
         state = "closed at" if self.is_closed() else "at"
         text = f"<Gpu.{type(self).__name__} {state} byte {self.tell()}"
@@ -412,6 +409,9 @@ class InputStreamMethods(_IOStreamMethods):
         result._uses, result._size = (memory, stream), size
         return result
 
+    def __init__(self, *args, **kwargs):
+        pass
+
     def read_bytes(self, count, cancellable=None) -> GLib.Bytes:
         """Returns up to count bytes from the position on as a GLib.Bytes, and waits."""
         return self._run(Gio.InputStream.read_bytes, count, cancellable=cancellable,
@@ -430,6 +430,9 @@ class OutputStreamMethods(_IOStreamMethods):
         result = Gpu.OutputStream.new(memory, stream, offset, size)
         result._uses, result._size = (memory, stream), size
         return result
+
+    def __init__(self, *args, **kwargs):
+        pass
 
     def write(self, buffer, cancellable=None) -> int:
         """Writes the first bytes of the buffer, and returns their number. May wait."""
