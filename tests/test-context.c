@@ -35,6 +35,29 @@ context_new (TestFixture *fixture)
   g_list_free_full (devices, g_object_unref);
 }
 
+/* A toggle notify, with which a language binding follows the references to an object. Needs the
+ * lock of @context. */
+static void
+need_context (gpointer context, GObject *object G_GNUC_UNUSED, gboolean is_last)
+{
+  if (!is_last)
+    gpu_context_get_build_options (context);
+}
+
+/* The library takes references to a context without the lock of the context. */
+static void
+context_toggles (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuContext *context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
+
+  g_assert_no_error (error);
+  g_object_add_toggle_ref (G_OBJECT (context), need_context, context);
+  g_object_unref (context);
+  g_object_unref (gpu_context_get_default_stream (context));
+  g_object_remove_toggle_ref (G_OBJECT (context), need_context, context);
+}
+
 static void
 context_default_stream (TestFixture *fixture)
 {
@@ -447,6 +470,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("new", context_new);
   test_add ("default-stream", context_default_stream);
+  test_add ("toggles", context_toggles);
   test_add ("build-options", context_build_options);
   test_add ("allocator", context_allocator);
   test_add ("memory-info", context_memory_info);

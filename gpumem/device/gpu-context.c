@@ -703,23 +703,39 @@ get_default_timeline_locked (GpuContext  *context,
   GpuNativeContext *native = context->native;
   GpuNativeStream *stream;
   GpuTimeline *timeline;
-  GError *failure = NULL;
 
   if (context->default_timeline != NULL)
     return context->default_timeline;
 
   stream = native->backend->stream->create (native, native->devices[0], GPU_STREAM_FLAGS_NONE, 0,
-                                            &failure);
+                                            error);
 
   if (stream == NULL)
-    {
-      _gpu_native_context_report (native, failure);
-      g_propagate_error (error, failure);
-      return NULL;
-    }
+    return NULL;
 
   timeline = _gpu_timeline_new (native, native->devices[0], stream, GPU_STREAM_FLAGS_NONE, 0);
   g_atomic_pointer_set (&context->default_timeline, timeline);
+
+  return timeline;
+}
+
+static GpuTimeline *
+get_default_timeline (GpuContext  *context,
+                      GError     **error)
+{
+  GError *failure = NULL;
+  GpuTimeline *timeline;
+
+  g_mutex_lock (&context->lock);
+  timeline = get_default_timeline_locked (context, &failure);
+  g_mutex_unlock (&context->lock);
+
+  /* Without the lock, because a report may call functions of the program. */
+  if (failure != NULL)
+    {
+      _gpu_native_context_report (context->native, failure);
+      g_propagate_error (error, failure);
+    }
 
   return timeline;
 }
@@ -729,10 +745,7 @@ _gpu_context_peek_default_timeline (GpuContext  *context,
                                     const char  *function,
                                     GError     **error)
 {
-  g_autoptr (GMutexLocker) locker = NULL;
-  GpuTimeline *timeline;
-
-  timeline = g_atomic_pointer_get (&context->default_timeline);
+  GpuTimeline *timeline = g_atomic_pointer_get (&context->default_timeline);
 
   /* _gpu_submit() checks whether the context is lost. */
   if (G_LIKELY (timeline != NULL))
@@ -741,8 +754,7 @@ _gpu_context_peek_default_timeline (GpuContext  *context,
   if (!_gpu_context_check (context, function, error))
     return NULL;
 
-  locker = g_mutex_locker_new (&context->lock);
-  timeline = get_default_timeline_locked (context, error);
+  timeline = get_default_timeline (context, error);
 
   if (timeline == NULL)
     g_prefix_error (error, "%s: ", function);
@@ -750,30 +762,36 @@ _gpu_context_peek_default_timeline (GpuContext  *context,
   return timeline;
 }
 
+/* Creates the stream without the lock: references to objects may call toggle notifies of the
+ * program. If two threads create one at the same time, both get the first one. */
 GpuStream *
 _gpu_context_ref_default_stream (GpuContext     *context,
                                  GpuStreamFunc   create)
 {
-  g_autoptr (GMutexLocker) locker = NULL;
-  GpuTimeline *timeline;
+  GpuTimeline *timeline = context->native != NULL ? get_default_timeline (context, NULL) : NULL;
   GpuStream *stream;
-
-  if (context->native == NULL)
-    return NULL;
-
-  locker = g_mutex_locker_new (&context->lock);
-  timeline = get_default_timeline_locked (context, NULL);
+  GpuStream *made;
 
   if (timeline == NULL)
     return NULL;
 
   stream = g_weak_ref_get (&context->default_stream);
 
+  if (stream != NULL)
+    return stream;
+
+  made = create (context, timeline);
+  g_mutex_lock (&context->lock);
+  stream = g_weak_ref_get (&context->default_stream);
+
   if (stream == NULL)
     {
-      stream = create (context, timeline);
+      stream = g_steal_pointer (&made);
       g_weak_ref_set (&context->default_stream, stream);
     }
+
+  g_mutex_unlock (&context->lock);
+  g_clear_object (&made);
 
   return stream;
 }
