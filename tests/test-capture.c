@@ -907,6 +907,50 @@ written (TestFixture *fixture)
   end (handle);
 }
 
+static void
+fill_again (gpointer buffer)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, "\4", 1, NULL, &error), error);
+  g_object_unref (buffer);
+}
+
+/* The data of a stream that was dropped during its capture are freed when another stream uses the
+ * same memory. Their free function may use the memory as well. */
+static void
+dropped (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) content = test_value_bytes (SIZE, 4);
+  g_autoptr (GError) error = NULL;
+  GpuStream *stream;
+  GBytes *bytes;
+  CUstream handle;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  bytes = g_bytes_new_with_free_func (g_bytes_get_data (content, NULL), SIZE, fill_again,
+                                      g_object_ref (buffer));
+  handle = begin (stream);
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+  g_bytes_unref (bytes);
+  g_object_unref (stream);
+  g_usleep (20000);                 /* the collection sees the capture */
+  end (handle);
+  test_assert_ok (gpu_stream_fill (other, GPU_MEMORY (buffer), 0, SIZE, "\3", 1, &error), error);
+  test_synchronize (other);
+  while (((GObject *) buffer)->ref_count > 1)
+    g_thread_yield ();
+  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, "\4", 1, NULL, &error), error);
+  test_assert_content (buffer, content);
+}
+
 /* Unmaps memory while its stream is being captured. The device gets the bytes of the host at once,
  * not when the graph runs. Later mappings do not disturb the capture. */
 static void
@@ -1393,6 +1437,7 @@ main (int argc, char **argv)
   test_add ("joined-by-memory", joined_by_memory);
   test_add ("pageable", pageable);
   test_add ("written", written);
+  test_add ("dropped", dropped);
   test_add ("unmapped", unmapped);
   test_add ("unmapped-unknown", unmapped_unknown);
   test_add ("spill-refused", spill_refused);

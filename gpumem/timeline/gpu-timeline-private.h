@@ -500,6 +500,9 @@ gboolean        _gpu_timeline_notify_points   (GpuTimeline       *timeline,
 /* Lets a job (a thread of the library that waits for points) release each object retained so far
  * when the work that uses the object has completed. */
 void            _gpu_timeline_collect_locked  (GpuTimeline       *timeline);
+/* Calls @func on a thread that waits for points, without locks. Does not block. */
+void            _gpu_timeline_run_later       (GDestroyNotify     func,
+                                               gpointer           data);
 /* Ends the wait of a job for @seq. */
 void            _gpu_timeline_job_end         (GpuTimeline       *timeline,
                                                guint64            seq);

@@ -626,6 +626,13 @@ _gpu_timeline_notify_points (GpuTimeline    *timeline,
 }
 
 void
+_gpu_timeline_run_later (GDestroyNotify func,
+                         gpointer       data)
+{
+  _gpu_workers_defer (&workers, func, data);
+}
+
+void
 _gpu_timeline_collect_locked (GpuTimeline *timeline)
 {
   gboolean pending = timeline->collect_to > timeline->completed;

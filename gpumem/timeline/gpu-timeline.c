@@ -269,17 +269,11 @@ _gpu_timeline_job_end (GpuTimeline *timeline,
   free_stream (timeline, stream);
 }
 
-void
-_gpu_timeline_unref (GpuTimeline *timeline)
+static void
+timeline_free (gpointer data)
 {
+  GpuTimeline *timeline = data;
   GpuNativeContext *context = timeline->context;
-
-  if (!g_atomic_int_dec_and_test (&timeline->refs))
-    return;
-
-  g_mutex_lock (&context->lock);
-  g_ptr_array_remove_fast (context->timelines, timeline);
-  g_mutex_unlock (&context->lock);
 
   if (timeline->completed != timeline->submitted)
     g_atomic_int_add (&context->n_active, -1);
@@ -299,6 +293,26 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_aligned_free (timeline);
   _gpu_live_add (GPU_LIVE_TIMELINE, -1);
   _gpu_native_context_unref (context);
+}
+
+void
+_gpu_timeline_unref (GpuTimeline *timeline)
+{
+  GpuNativeContext *context = timeline->context;
+
+  if (!g_atomic_int_dec_and_test (&timeline->refs))
+    return;
+
+  g_mutex_lock (&context->lock);
+  g_ptr_array_remove_fast (context->timelines, timeline);
+  g_mutex_unlock (&context->lock);
+
+  /* A stream that was dropped during a capture may still retain objects. The caller may hold locks,
+   * and their release may call functions of the program. */
+  if (timeline->retained->len > timeline->retained_first)
+    _gpu_timeline_run_later (timeline_free, timeline);
+  else
+    timeline_free (timeline);
 }
 
 GPtrArray *
