@@ -30,6 +30,12 @@ static gint call_time;
 static gint n_calls;
 static gint n_running;
 static gint n_running_max;
+/* Atomic; a call waits until this many have been in progress at the same time */
+static gint n_running_wanted;
+/* Atomic; the number of calls that were broken */
+static gint n_broken;
+/* Atomic; a call only begins while `n_calls` is less */
+static gint max_calls = G_MAXINT;
 
 typedef ssize_t (*ReadFunc) (int fd, void *data, size_t size, off_t position);
 typedef ssize_t (*WriteFunc) (int fd, const void *data, size_t size, off_t position);
@@ -55,6 +61,18 @@ note_running (void)
     max = g_atomic_int_get (&n_running_max);
 }
 
+/* Returns after TEST_DEADLINE, so that the test fails instead of hanging. */
+static void
+wait_for_others (void)
+{
+  for (guint i = 0; g_atomic_int_get (&n_running_max) < g_atomic_int_get (&n_running_wanted); i++)
+    {
+      if (i == TEST_DEADLINE * 1000)
+        g_atomic_int_set (&n_running_wanted, 0);
+      g_usleep (1000);
+    }
+}
+
 /* Returns -1, or the number of bytes to copy. A broken call fails at once. */
 static gssize
 begin_call (int   fd,
@@ -66,6 +84,9 @@ begin_call (int   fd,
   if (!is_temporary (fd))
     return (gssize) size;
 
+  while (g_atomic_int_get (&n_calls) >= g_atomic_int_get (&max_calls))
+    g_usleep (100);
+  wait_for_others ();
   if (g_atomic_int_get (&call_time) > 0 && (bad < 0 || position + (gssize) size <= bad))
     g_usleep (g_atomic_int_get (&call_time));
   if (bad < 0 || position + (gssize) size <= bad)
@@ -73,6 +94,7 @@ begin_call (int   fd,
   if (position < bad)
     return bad - position;
 
+  g_atomic_int_inc (&n_broken);
   errno = g_atomic_int_get (&broken_errno);
 
   return -1;
@@ -804,6 +826,7 @@ cancel_later (gpointer data)
   while (g_atomic_int_get (&n_calls) < canceller->calls)
     g_usleep (100);
   g_cancellable_cancel (canceller->cancellable);
+  g_atomic_int_set (&max_calls, G_MAXINT);
 
   return NULL;
 }
@@ -829,6 +852,7 @@ cancelled_within (TestFixture *fixture)
       gint n;
 
       g_atomic_int_set (&n_calls, 0);
+      g_atomic_int_set (&max_calls, (gint) i + 1);
       g_atomic_int_set (&call_time, 2000);
       thread = g_thread_new ("canceller", cancel_later, &canceller);
 
@@ -937,9 +961,11 @@ one_writer (TestFixture *fixture)
   test_assert_ok (gpu_memory_write_file (GPU_MEMORY (buffer), fixture->stream, 0, file, 0, size,
                                          NULL, &error), error);
   g_assert_cmpint (g_atomic_int_get (&n_running_max), ==, 1);
+  g_atomic_int_set (&n_running_wanted, 2);
   test_assert_ok (gpu_memory_read_file (GPU_MEMORY (buffer), fixture->stream, 0, file, 0, size,
                                         NULL, &error), error);
   g_assert_cmpint (g_atomic_int_get (&n_running_max), >, 1);
+  g_atomic_int_set (&n_running_wanted, 0);
   g_atomic_int_set (&call_time, 0);
   gpu_staging_set_n_threads (0);
   test_assert_content (buffer, bytes);
@@ -1056,14 +1082,14 @@ failed_before_cancelled (TestFixture *fixture)
   /* Two threads read the pieces before the failure for a long time. */
   gpu_staging_set_n_threads (4);
   g_atomic_int_set (&call_time, 300 * 1000);
-  g_atomic_int_set (&n_calls, 0);
+  g_atomic_int_set (&n_broken, 0);
   break_at (2 * 64 * 1024, EIO);
   gpu_memory_read_file_async (GPU_MEMORY (buffer), stream, 0, file, 0, SIZE, cancellable, NULL,
                               NULL, NULL, test_take_result, &result);
   fill (stream, buffer, 1);
   event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, &error);
   g_assert_no_error (error);
-  while (g_atomic_int_get (&n_calls) == 0)
+  while (g_atomic_int_get (&n_broken) == 0)
     g_usleep (100);
   g_cancellable_cancel (cancellable);
   g_assert_false (gpu_memory_read_file_finish (GPU_MEMORY (buffer), test_await (&result), &error));
