@@ -16,9 +16,10 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *
-wait_for_lock (void *data G_GNUC_UNUSED)
+wait_for_lock (void *n_started)
 {
   prctl (PR_SET_NAME, "waits-for-lock");
+  g_atomic_int_inc ((gint *) n_started);
   pthread_mutex_lock (&lock);
 
   return NULL;
@@ -39,13 +40,19 @@ static void
 hang_in_deadlock (void)
 {
   pthread_t threads[N_THREADS];
+  gint n_started = 0;
 
   if (!is_child ("deadlock"))
     return;
 
+  /* The threads may start late */
+  test_watchdog_leave ();
   pthread_mutex_lock (&lock);
   for (guint i = 0; i < N_THREADS; i++)
-    g_assert_cmpint (pthread_create (&threads[i], NULL, wait_for_lock, NULL), ==, 0);
+    g_assert_cmpint (pthread_create (&threads[i], NULL, wait_for_lock, &n_started), ==, 0);
+  while (g_atomic_int_get (&n_started) < N_THREADS)
+    g_thread_yield ();
+  test_watchdog_enter (g_test_get_path ());
   for (guint i = 0; i < N_THREADS; i++)
     pthread_join (threads[i], NULL);
 }
