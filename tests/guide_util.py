@@ -177,7 +177,7 @@ def run_python(path, first, text, names):
 
 def run_command(*command):
     """Runs a command. The last line of a program that exits with 77 is the reason for skipping."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HUNG)
     if done.returncode == 77:
         raise Skip(done.stdout.strip().split("\n")[-1])
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"

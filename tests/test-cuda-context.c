@@ -535,8 +535,8 @@ contexts_timed_wait_polls (TestFixture *fixture)
                                        &error), error);
       event = gpu_stream_record (fixture->stream, GPU_EVENT_FLAGS_NONE, &error);
       g_assert_no_error (error);
-      g_assert_cmpint (gpu_event_poll (event, 10 * G_USEC_PER_SEC, NULL, &error), ==,
-                       GPU_EVENT_STATUS_COMPLETE);
+      g_assert_cmpint (gpu_event_poll (event, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error),
+                       ==, GPU_EVENT_STATUS_COMPLETE);
       g_assert_no_error (error);
     }
 

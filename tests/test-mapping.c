@@ -490,7 +490,8 @@ mapping_unmap_reads (TestFixture *fixture)
                                    &error), error);
   unmap (mapping);
   unmapped = test_record (stream);
-  test_assert_ok (gpu_event_wait_timeout (unmapped, 5 * G_USEC_PER_SEC, NULL, &error), error);
+  test_assert_ok (gpu_event_wait_timeout (unmapped, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error),
+                  error);
   test_open (gate);
   test_assert_content (copy, ones);
 }

@@ -1062,7 +1062,7 @@ def plain_subinterpreter():
     it imports GLib, or cannot be imported there."""
     need_fast()
     result = subprocess.run([sys.executable, "-c", SUBINTERPRETER, _gpumem_fast.__file__],
-                            capture_output=True, text=True, timeout=60)
+                            capture_output=True, text=True, timeout=300)
     equal(result.returncode, 0, result.stderr)
     assert "subinterpreter" in result.stdout, result
 

@@ -121,7 +121,7 @@ for name in dir(Gpu):
 def plain_docs_of_attributes():
     """Docstrings of attributes are the same with each hash seed. Each class with driver attributes
     has a text of its own, also without the C module."""
-    docs = [subprocess.run([sys.executable, "-c", LIST_DOCS], timeout=60, text=True, check=True,
+    docs = [subprocess.run([sys.executable, "-c", LIST_DOCS], timeout=300, text=True, check=True,
                            env=dict(os.environ, PYTHONHASHSEED=seed), capture_output=True).stdout
             for seed in ("0", "1", "2", "3", "4")]
     assert docs[0].count("\n") > 100, docs[0]
@@ -277,7 +277,7 @@ Gpu.Device.find("host")
 
 def plain_debug_help():
     """GPUMEM_DEBUG=help lists the topics even if the program only finds a device."""
-    result = subprocess.run([sys.executable, "-c", FIRST_USE], timeout=60, text=True,
+    result = subprocess.run([sys.executable, "-c", FIRST_USE], timeout=300, text=True,
                             env=dict(os.environ, GPUMEM_DEBUG="help"), capture_output=True)
     equal(result.returncode, 0, result.stderr)
     for topic in ("hazards", "stage", "marks"):

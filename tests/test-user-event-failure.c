@@ -828,7 +828,7 @@ assert_failed (GpuEvent *event, const char *message)
 {
   g_autoptr (GError) error = NULL;
 
-  g_assert_false (gpu_event_wait_timeout (event, G_USEC_PER_SEC, NULL, &error));
+  g_assert_false (gpu_event_wait_timeout (event, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
 }
 
