@@ -416,6 +416,17 @@ gate_transfer (TestFixture  *fixture,
   return NULL;
 }
 
+/* Waits until the transfer has submitted the unmap to the gated stream. */
+static void
+await_unmap (GpuStream *stream,
+             guint64    n_submitted)
+{
+  gint64 end = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  for (; test_get_number (stream, "n-submitted") == n_submitted; g_usleep (1000))
+    g_assert_cmpint (g_get_monotonic_time (), <, end);
+}
+
 /* The memory is unmapped in the order of the stream. The transfer ends when the unmap has
  * completed, and fails if the unmap fails. */
 static void
@@ -436,6 +447,7 @@ splice_unmap (TestFixture *fixture)
       g_autoptr (GAsyncResult) result = NULL;
       g_autoptr (GpuEvent) gate = NULL;
       g_auto (Links) links = { .n = 0 };
+      guint64 n_submitted;
       gboolean success;
 
       links_open (&links, 1);
@@ -443,7 +455,9 @@ splice_unmap (TestFixture *fixture)
                                cancellable, test_take_result, &result);
       gate = gate_transfer (fixture, stream, buffer, &result);
       g_assert_nonnull (gate);
+      n_submitted = test_get_number (stream, "n-submitted");
       send_bytes (links.there[0], g_bytes_get_data (bytes, NULL), 1000);
+      await_unmap (stream, n_submitted);
 
       for (guint i = 0; i < 50; i++)
         {
