@@ -410,8 +410,19 @@ rows_threads (TestFixture *fixture)
 typedef struct
 {
   GpuArray *arrays[2];
+  gint      n_rounds;               /* atomic; of copies */
   gint      is_done;                /* atomic */
 } Mover;
+
+/* Without a pause, the thread that copies might only run while the memory moves. */
+static void
+let_copy (Mover *mover)
+{
+  gint n = g_atomic_int_get (&mover->n_rounds);
+
+  while (g_atomic_int_get (&mover->n_rounds) < n + 2 && !g_atomic_int_get (&mover->is_done))
+    g_thread_yield ();
+}
 
 static gpointer
 run_mover (gpointer data)
@@ -425,6 +436,8 @@ run_mover (gpointer data)
 
       test_assert_ok (i / 2 % 2 == 0 ? gpu_buffer_spill (buffer, NULL, &error)
                                      : gpu_buffer_unspill (buffer, NULL, &error), error);
+      if (i % 4 == 3)
+        let_copy (mover);
     }
 
   return NULL;
@@ -468,6 +481,7 @@ rows_moved (TestFixture *fixture)
       if (!gpu_stream_put_rows (stream, from.array, to.array, rows, N_ROWS, &error))
         g_assert_error (error, GPU_ERROR, GPU_ERROR_BUSY);
       g_clear_error (&error);
+      g_atomic_int_inc (&mover.n_rounds);
     }
 
   g_atomic_int_set (&mover.is_done, TRUE);
