@@ -222,23 +222,16 @@ release_stopped (GpuPoolCore    *core,
     _gpu_pool_core_unref (core);
 }
 
-static GPU_APART void
-release (GpuMemoryBlock *block,
-         gpointer        key)
+GPU_APART void
+_gpu_memory_block_release (GpuMemoryBlock *block,
+                           GpuTimeline    *timeline)
 {
   GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
 
   if (((guint) g_atomic_int_get (&core->modes) & GPU_POOL_STOPPED) != 0)
-    release_stopped (core, block, key);
+    release_stopped (core, block, timeline);
   else
-    release_held (core, block, key);
-}
-
-void
-_gpu_memory_block_release (GpuMemoryBlock *block,
-                           GpuTimeline    *timeline)
-{
-  release (block, timeline);
+    release_held (core, block, timeline);
 }
 
 /**
@@ -281,7 +274,7 @@ gpu_memory_block_unref (GpuMemoryBlock *block)
 {
   g_return_if_fail (block != NULL);
 
-  release (block, NULL);
+  _gpu_memory_block_release (block, NULL);
 }
 
 /**
@@ -741,10 +734,10 @@ gpu_memory_pool_free_block (GpuMemoryPool   *pool,
       && G_LIKELY (g_atomic_int_get (&pool->core->modes) == 0))
     _gpu_pool_release (block, timeline);
   else if (G_LIKELY (check_free_block (pool, block, stream, error)))
-    release (block, stream != NULL ? stream->timeline : NULL);
+    _gpu_memory_block_release (block, stream != NULL ? stream->timeline : NULL);
   else
     {
-      release (block, NULL);
+      _gpu_memory_block_release (block, NULL);
       return FALSE;
     }
 

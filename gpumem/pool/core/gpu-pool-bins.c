@@ -223,12 +223,6 @@ _gpu_pool_bins_release_all (GpuPoolItem    *item,
   hold_and_unlock (bins, item);
 }
 
-GpuPoolBins *
-_gpu_pool_item_get_bins (const GpuPoolItem *item)
-{
-  return item->bins;
-}
-
 gpointer
 _gpu_pool_item_get_data (const GpuPoolItem *item)
 {

@@ -103,7 +103,6 @@ void         _gpu_pool_bins_release_all  (GpuPoolItem             *item,
                                           const gpointer          *keys,
                                           guint                    n_keys);
 
-GpuPoolBins *_gpu_pool_item_get_bins     (const GpuPoolItem       *item);
 gpointer     _gpu_pool_item_get_data     (const GpuPoolItem       *item);   /* data of the owner */
 gsize        _gpu_pool_item_get_size     (const GpuPoolItem       *item);   /* as requested */
 gsize        _gpu_pool_item_get_capacity (const GpuPoolItem       *item);   /* size of its bin */
