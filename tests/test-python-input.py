@@ -4,6 +4,7 @@
 Tests sizes and offsets that are not integers, strings with a null character, setters with values
 outside their limits, and every method of uninitialised objects."""
 
+import asyncio
 import fractions
 import os
 import subprocess
@@ -398,6 +399,30 @@ def test_no_numpy_array(fixture):
         with raises(TypeError, "Buffer.write: data must be a bytes-like object"):
             buffer.write(memory)
     equal(np.asarray(Gpu.HostMemory(fixture.context, 4)).shape, (4,))
+
+
+def test_offsets(fixture):
+    """Errors of offsets name the argument and its value, also where the default size depends on
+    it."""
+    buffer, memory = fixture.buffer(16), Gpu.HostMemory(fixture.context, 16)
+    calls = [memory.read, buffer.read, lambda offset: buffer.map(0, offset),
+             lambda offset: Gpu.Buffer.new_from_fd(fixture.context, 0, 16, offset),
+             lambda offset: fixture.stream.read(buffer, offset)]
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_COARSE:
+        svm = Gpu.Svm(fixture.context, 16)
+        calls += [lambda offset: svm.map(0, offset), lambda offset: svm.prefetch(0, offset),
+                  lambda offset: svm.advise(Gpu.MemoryAdvice.READ_MOSTLY, None, offset),
+                  lambda offset: asyncio.run(svm.map_async(0, offset))]
+    for call in calls:
+        for offset in "a", 1.5, None, True:
+            with raises(TypeError, f"offset must be a whole number, not {offset!r}"):
+                call(offset)
+    memory.write(bytes(range(16)))
+    equal((memory.read(10), memory.read(3, 2)), (bytes(range(10, 16)), bytes((3, 4))))
+    for context, objects in ((5, [b"1"]), (fixture.context, [])):
+        with raises(TypeError, f"{len(objects)} objects", "5" if context == 5 else "Gpu.Context"):
+            with Gpu.pinned(context, *objects):
+                pass
 
 
 def test_strides(fixture):

@@ -385,14 +385,6 @@ class Memory(AsyncMemory, MemoryFileMethods, Gpu.Memory, _Attributes):
 Memory = override(Memory)
 
 
-def _rest(memory, offset, size):
-    if type(offset) is not int:
-        offset = to_index(offset, "offset")
-    if size is None:
-        return max(memory.get_size() - offset, 0)
-    return size if type(size) is int else to_index(size, "size")
-
-
 def _check_scalar(value):
     """Rejects NumPy scalars, which are bytes-like, in place of a size or data. Records and bytes
     are data."""
@@ -521,6 +513,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         """Creates a buffer over memory that another library or process shares: see export_fd().
         Without a size, the buffer reaches from the offset to the end of the memory. The caller
         still has to close the descriptor."""
+        whole_size, offset = to_size(whole_size, "whole_size"), to_size(offset, "offset")
         size = max(whole_size - offset, 0) if size is None else size
         return Gpu.Buffer.new_from_fd(context, flags, kind, fd, whole_size, offset, size)
 
@@ -616,7 +609,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     def read(self, offset=0, size=None, stream=None) -> bytes:
         """Returns size bytes of the buffer from offset on, by default all, as bytes, and waits.
         Raises Gpu.InvalidArgumentError (a ValueError) for a range outside the buffer."""
-        size = _rest(self, offset, size)
+        _, offset, size = to_range(self, offset, size)
         if not 0 < size <= self.get_size():
             return self.read_bytes(stream, offset, size, None).get_data() or b""
         data = new_bytes(None, size)
@@ -639,7 +632,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         array would be larger than the buffer or, without a shape, if the bytes are not a whole
         number of elements."""
         import numpy
-        size = _rest(self, offset, None)
+        _, offset, size = to_range(self, offset)
         if shape is None:
             dtype = to_fitting_dtype(dtype, size, "pass a shape")
             shape = size // dtype.itemsize
@@ -675,7 +668,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
         """Maps the buffer for the host and waits. Returns a Gpu.Mapping."""
         stream = self._get_stream(stream)
-        size = _rest(self, offset, size)
+        _, offset, size = to_range(self, offset, size)
         return submit_and_wait(stream, lambda: Gpu.Stream.map(stream, self, flags, offset, size))
 
     def read_bytes_async(self, stream, offset, size, cancellable=None, progress_callback=None,
@@ -701,7 +694,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
     async def read_async(self, offset=0, size=None, stream=None, *, progress=None) -> bytes:
         """read() for asyncio. progress(current, total) is called in the event loop with the number
         of bytes read so far, at most 25 times per second and once with the total."""
-        size = _rest(self, offset, size)
+        _, offset, size = to_range(self, offset, size)
         if progress is None and HELD_SIZE <= size <= self.get_size() and not self.spilled:
             data = new_bytes(None, size)
             with held(data) as kept:

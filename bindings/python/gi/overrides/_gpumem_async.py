@@ -136,7 +136,7 @@ class AsyncSvm:
     @_or_callback("Svm", "map_async")
     async def map_async(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
         """map() for asyncio."""
-        size = max(self.get_size() - offset, 0) if size is None else size
+        _, offset, size = to_range(self, offset, size)
         return await wait_for(
             lambda cancellable, callback: Gpu.Svm.map_async(self, stream, flags, offset, size,
                                                             cancellable, callback),

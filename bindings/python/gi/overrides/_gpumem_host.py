@@ -7,7 +7,8 @@ from gi.repository import GObject
 
 from ..module import get_introspection_module
 from ._gpumem import Bytes, export_in_place, held, hold, run_behind, to_fitting_dtype
-from ._gpumem_arrays import ArrayMethods, export
+from ._gpumem_arrays import ArrayMethods, export, to_range
+from ._gpumem_checks import describe
 
 Gpu = get_introspection_module("Gpu")
 
@@ -94,8 +95,7 @@ class HostMemoryMethods(ArrayMethods):
 
     def read(self, offset=0, size=None):
         """Returns a copy of the memory, or of a part of it, as bytes."""
-        if size is None:
-            size = max(self.get_size() - offset, 0)
+        _, offset, size = to_range(self, offset, size)
         return bytes(self.read_bytes(offset, size, None).get_data() or b"")
 
     def write(self, data, offset=0):
@@ -109,7 +109,8 @@ def pinned(context, *objects, flags=Gpu.HostMemoryFlags.NONE):
     """Page-locks the memory of bytes-like objects for a with statement. The statement gets a
     Gpu.HostMemory, or a list of Gpu.HostMemory for several objects."""
     if not isinstance(context, Gpu.Context) or not objects:
-        raise TypeError("pinned() takes a Gpu.Context and at least one object")
+        raise TypeError("pinned() takes a Gpu.Context and at least one object, not "
+                        f"{describe(context)} and {len(objects)} objects")
     with contextlib.ExitStack() as stack:
         memories = [stack.enter_context(HostMemoryMethods.registered(context, data, flags))
                     for data in objects]

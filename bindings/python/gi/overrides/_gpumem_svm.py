@@ -5,7 +5,7 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem import export_in_place, hold, submit_and_wait, to_fitting_dtype
-from ._gpumem_arrays import ArrayMethods, Form, check_context, export
+from ._gpumem_arrays import ArrayMethods, Form, check_context, export, to_range
 from ._gpumem_checks import checked, to_stream
 
 Gpu = get_introspection_module("Gpu")
@@ -86,7 +86,7 @@ class SvmMethods(ArrayMethods):
 
     def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
         """Maps the memory for the host, at the same address, and waits. Returns a Gpu.Mapping."""
-        size = max(self.get_size() - offset, 0) if size is None else size
+        _, offset, size = to_range(self, offset, size)
         if stream is None:
             context = self.get_context()
             stream = context.get_default_stream() if context is not None else None
@@ -97,13 +97,13 @@ class SvmMethods(ArrayMethods):
 
     def prefetch(self, flags=Gpu.MigrateFlags.NONE, offset=0, size=None, stream=None):
         """Moves a range to the device, or to the host, before its use there."""
-        size = max(self.get_size() - offset, 0) if size is None else size
+        _, offset, size = to_range(self, offset, size)
         return Gpu.Svm.prefetch(self, stream, flags, offset, size)
 
     def advise(self, advice, device=None, offset=0, size=None):
         """Advises the driver how a range will be used by a device, or by the host if device is
         None."""
-        size = max(self.get_size() - offset, 0) if size is None else size
+        _, offset, size = to_range(self, offset, size)
         return Gpu.Svm.advise(self, advice, offset, size, device)
 
     def attach(self, attachment, stream=None):
