@@ -80,14 +80,27 @@ context_default_stream (TestFixture *fixture)
 }
 
 static void
+count (int *n)
+{
+  (*n)++;
+}
+
+static void
 context_build_options (TestFixture *fixture)
 {
   g_autofree char *options = NULL;
+  int n_notified = 0;
 
+  g_signal_connect_swapped (fixture->context, "notify::build-options", G_CALLBACK (count),
+                            &n_notified);
   g_assert_null (gpu_context_get_build_options (fixture->context));
   gpu_context_set_build_options (fixture->context, "-DX=1");
   g_assert_cmpstr (gpu_context_get_build_options (fixture->context), ==, "-DX=1");
+  g_assert_cmpint (n_notified, ==, 1);
+  gpu_context_set_build_options (fixture->context, "-DX=1");
+  g_assert_cmpint (n_notified, ==, 1);
   g_object_set (fixture->context, "build-options", "-DX=2", NULL);
+  g_assert_cmpint (n_notified, ==, 2);
   g_object_get (fixture->context, "build-options", &options, NULL);
   g_assert_cmpstr (options, ==, "-DX=2");
   gpu_context_set_build_options (fixture->context, NULL);

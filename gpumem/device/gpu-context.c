@@ -1091,14 +1091,18 @@ void
 gpu_context_set_build_options (GpuContext *context,
                                const char *options)
 {
+  gboolean changed;
+
   g_return_if_fail (GPU_IS_CONTEXT (context));
 
   g_mutex_lock (&context->lock);
+  changed = g_strcmp0 (context->build_options, options) != 0;
   g_free (context->build_options);
   context->build_options = g_strdup (options);
   g_mutex_unlock (&context->lock);
 
-  g_object_notify_by_pspec (G_OBJECT (context), props[PROP_BUILD_OPTIONS]);
+  if (changed)
+    g_object_notify_by_pspec (G_OBJECT (context), props[PROP_BUILD_OPTIONS]);
 }
 
 /**
