@@ -528,16 +528,20 @@ buffer_release (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_value_bytes (SIZE, 2);
   guint64 before = gpu_context_get_allocated_size (fixture->context);
   int n_released = 0;
+  int n_notified = 0;
   guint8 data[8] = { 0 };
 
   g_signal_connect_swapped (buffer, "released", G_CALLBACK (count), &n_released);
+  g_signal_connect_swapped (buffer, "notify::released", G_CALLBACK (count), &n_notified);
   gpu_memory_release (memory);
   g_assert_cmpint (n_released, ==, 1);
+  g_assert_cmpint (n_notified, ==, 1);
   g_assert_cmpuint (gpu_memory_get_native_handle (memory), ==, 0);
   g_assert_true (gpu_memory_is_released (memory));
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before - SIZE);
   gpu_memory_release (memory);
   g_assert_cmpint (n_released, ==, 1);
+  g_assert_cmpint (n_notified, ==, 1);
 
   g_assert_false (gpu_buffer_read (buffer, NULL, 0, data, 8, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_RELEASED);

@@ -26,11 +26,18 @@ unmap (GpuMapping *mapping)
 }
 
 static void
+count (int *n)
+{
+  (*n)++;
+}
+
+static void
 mapping_read (TestFixture *fixture)
 {
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuMapping) mapping = NULL;
+  int n_notified = 0;
 
   if (!test_has (fixture, GPU_CAPABILITIES_MAP))
     return;
@@ -44,8 +51,12 @@ mapping_read (TestFixture *fixture)
                     (guint64) (gsize) gpu_mapping_get_data (mapping));
   test_assert_mem (gpu_mapping_get_data (mapping),
                    (const guint8 *) g_bytes_get_data (bytes, NULL) + 128, 1000);
+  g_signal_connect_swapped (mapping, "notify::mapped", G_CALLBACK (count), &n_notified);
   unmap (mapping);
+  g_assert_cmpint (n_notified, ==, 1);
   g_assert_false (test_get_number (mapping, "mapped"));
+  unmap (mapping);
+  g_assert_cmpint (n_notified, ==, 1);
   g_assert_null (gpu_mapping_get_data (mapping));
   g_assert_cmpuint (gpu_mapping_get_address (mapping), ==, 0);
 }

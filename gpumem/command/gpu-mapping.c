@@ -862,6 +862,7 @@ _gpu_mapping_unmap (GpuMapping  *mapping,
                     GpuPending  *pending,
                     GError     **error)
 {
+  gboolean success;
   gpointer data;
 
   if (mapping->range == NULL)
@@ -875,7 +876,13 @@ _gpu_mapping_unmap (GpuMapping  *mapping,
       return FALSE;
     }
 
-  return data == NULL || range_unmap (mapping->range, data, pending, error);
+  if (data == NULL)
+    return TRUE;
+
+  success = range_unmap (mapping->range, data, pending, error);
+  g_object_notify_by_pspec (G_OBJECT (mapping), props[PROP_MAPPED]);
+
+  return success;
 }
 
 /**

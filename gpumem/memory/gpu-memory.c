@@ -905,6 +905,7 @@ gpu_memory_release (GpuMemory *memory)
     }
 
   g_signal_emit (memory, signals[RELEASED], 0);
+  g_object_notify_by_pspec (G_OBJECT (memory), props[PROP_RELEASED]);
 }
 
 /**
