@@ -417,7 +417,7 @@ program_cache_external_inputs (TestFixture *fixture)
     {
       const char *names[] = { "--pre-include=", "--pre-include ", "-include=", "-include " };
       g_autofree char *text = g_strdup_printf ("#define VALUE %u\n", i);
-      g_autofree char *options = g_strconcat (names[i - 1], path, NULL);
+      g_autofree char *options = g_strconcat (names[i - 1], "'", path, "'", NULL);
 
       if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
         continue;
