@@ -13,9 +13,10 @@ import weakref
 from unittest import mock
 
 from gi.module import get_introspection_module
-from python_util import (DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, raises,
-                         run_without_fast, spin)
-from gi.overrides._gpumem import LoopThread, held, run_later, submit_later, wait_for
+from python_util import (DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, need_numpy,
+                         np, raises, run_without_fast, spin)
+from gi.overrides import _gpumem
+from gi.overrides._gpumem import LoopThread, _unused, held, run_later, submit_later, wait_for
 from gi.overrides._gpumem_native import fast
 
 CAPABILITIES = Gpu.Capabilities
@@ -682,8 +683,104 @@ def test_destructors_that_lock(fixture):
     equal(Locking.took, [True] * 3)
 
 
+class Owner(Locking):
+    """An owner of memory of CUDA whose destructor takes a lock."""
+
+
+def read_with_gaps(fixture):
+    """Begins a read into an array with gaps over data whose destructor takes a lock."""
+    array = Gpu.Array.zeros(fixture.context, (SIZE // 8,), "uint8")
+    gate = gated(fixture)
+    array.read_into(np.frombuffer(Locking(SIZE), "uint8")[::8], fixture.stream)
+    return gate
+
+
+def use_foreign(fixture):
+    """Begins a write to memory of another library whose destructor takes a lock."""
+    if fixture.device.backend != "cuda":
+        raise Skip("the device has no arrays of other libraries of CUDA")
+    memory, owner = fixture.buffer(SIZE), Owner()
+    owner.__cuda_array_interface__ = {"version": 3, "shape": (SIZE,), "typestr": "|u1",
+                                      "data": (memory.get_device_address(), False)}
+    array = Gpu.Array.from_cuda_array_interface(fixture.context, owner)
+    gate = fixture.gate(fixture.stream, must_hold=False)
+    array.fill(1, fixture.stream)
+    return gate
+
+
+def check_owner_that_locks(fixture, begin):
+    """Work that completes in a wait, which holds a lock, drops an object that takes this lock."""
+    need_numpy()
+    buffer, Locking.took = fixture.buffer(SIZE), []
+    for number in range(1, 4):
+        with Locking.lock:
+            gate = begin(fixture)
+            # The wait for the release of these data needs the helper thread
+            fixture.stream.write(buffer, bytearray(SIZE), copy=False)
+            gate.complete()
+            fixture.stream.synchronize()
+
+            async def wait():
+                await fixture.stream
+            asyncio.run(wait())
+        spin(lambda: len(Locking.took) == number)
+    equal(Locking.took, [True] * 3)
+
+
+def test_destructors_of_arrays_that_lock(fixture):
+    check_owner_that_locks(fixture, read_with_gaps)
+
+
+def test_destructors_of_owners_that_lock(fixture):
+    check_owner_that_locks(fixture, use_foreign)
+
+
+class Blocking:
+    """An object whose destructor blocks."""
+
+    def __init__(self):
+        self.started, self.done = threading.Event(), threading.Event()
+
+    def __del__(self):
+        self.started.set()
+        assert self.done.wait(DEADLINE)
+
+
+def plain_destructor_that_blocks():
+    """Data are released while another thread is in the destructor of other data."""
+    for place in 0, 1:
+        data, blocking = bytearray(4), Blocking()
+        started, done = blocking.started, blocking.done
+        _unused.items.append(memoryview(data))
+        _unused.items.insert(place, blocking)
+        del blocking
+        thread = threading.Thread(target=_unused.drop)
+        thread.start()
+        assert started.wait(DEADLINE)
+        _unused.drop()
+        data.append(1)
+        done.set()
+        thread.join(DEADLINE)
+        equal(_unused.items, [])
+
+
+def plain_releases_without_thread():
+    """Data are released, and no later wait waits for them, if the thread for destructors cannot
+    start."""
+    if fast is not None:
+        run_without_fast(__file__, "releases_without_thread", GPUMEM_TEST="host")
+        return
+    context, data, reported = Gpu.Context("host"), bytearray(SIZE), []
+    with mock.patch.object(_gpumem, "_drop_later", side_effect=RuntimeError("no thread")), \
+            mock.patch.object(sys, "excepthook", lambda *error: reported.append(error[0])):
+        context.default_stream.write(Gpu.Buffer(context, SIZE), data, copy=False)
+        context.default_stream.synchronize()
+        equal((reported, _gpumem._exports), ([RuntimeError], []))
+        data.append(1)
+
+
 def plain_destructors_without_module():
-    run_without_fast(__file__, "destructors_of_data", GPUMEM_TEST="host")
+    run_without_fast(__file__, "destructors_of", GPUMEM_TEST="host,cuda:0")
     run_without_fast(__file__, "destructors_that_lock", GPUMEM_TEST="host")
 
 

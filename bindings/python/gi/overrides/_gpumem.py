@@ -228,9 +228,9 @@ _exports = []
 
 
 class _Unused(threading.local):
-    """Without the C module: objects whose memory is released. The end of a wait, or a thread of its
-    own, drops their last references. The helper thread does not, because a destructor may take a
-    lock of a thread that waits for the helper thread."""
+    """Objects whose memory is released by Python on the helper thread. A thread of its own or,
+    without the C module, the end of a wait drops their last references. The helper thread does not,
+    because a destructor may take a lock of a thread that waits for the helper thread."""
     items = []                                  # of all threads
     is_dropping = False
 
@@ -241,12 +241,23 @@ class _Unused(threading.local):
         self.is_dropping = True
         try:
             while self.items:
-                self.items.clear()              # only destructors give up the GIL
+                # One at a time, because destructors give up the GIL. Unlike pop(), del does not
+                # give it up before the destructor.
+                with contextlib.suppress(IndexError):   # if another thread has dropped the last
+                    del self.items[-1]
         finally:
             self.is_dropping = False
 
 
 _unused = _Unused()
+
+
+def drop_elsewhere(kept):
+    """Takes the object out of a list, for a callback on the helper thread. Another thread drops the
+    reference."""
+    with contextlib.suppress(IndexError):       # if another thread has taken the object
+        _unused.items.append(kept.pop())        # without a reference in a variable
+    _drop_later(_unused.drop)
 
 
 def hold(exported):
@@ -258,11 +269,10 @@ def hold(exported):
 
     def release(*data):
         _release_buffer(exported._buffer)
-        with contextlib.suppress(IndexError):   # if another thread has released the data
-            _unused.items.append(exported.kept.pop())       # without a reference in a variable
-        if len(_unused.items) == 1:
-            _drop_later(_unused.drop)
-        _exports.pop()
+        try:
+            drop_elsewhere(exported.kept)
+        finally:                                # also if the thread cannot start
+            _exports.pop()
 
     _exports.append(None)
     return Gpu.bytes_new_for_address(exported.address, exported.size, _get_await_context(), release)

@@ -11,7 +11,7 @@ import weakref
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import _get_await_context
+from ._gpumem import _get_await_context, drop_elsewhere
 from ._gpumem_checks import get_stream, to_index, to_stream
 from ._gpumem_errors import NotSupportedError
 from ._gpumem_protocols import Interface, read_dlpack_device, request_capsule
@@ -602,7 +602,8 @@ def _own(owner):
     """Returns a GLib.Bytes that keeps an object alive, and drops the reference on a Python
     thread."""
     kept = [owner]
-    return Gpu.bytes_new_for_address(id(owner), 0, _get_await_context(), lambda *args: kept.clear())
+    return Gpu.bytes_new_for_address(id(owner), 0, _get_await_context(),
+                                     lambda *args: drop_elsewhere(kept))
 
 
 def _get_handle(context, stream):

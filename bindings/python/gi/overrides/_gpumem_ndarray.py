@@ -7,8 +7,8 @@ import reprlib
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_copy, submit_and_wait,
-                      submit_on, takes_signals, to_glib_bytes, wait_for)
+from ._gpumem import (_get_await_context, check_array, drop_elsewhere, loaded_numpy, run_copy,
+                      submit_and_wait, submit_on, takes_signals, to_glib_bytes, wait_for)
 from ._gpumem_array_convert import (ArrayConversions, list_raveled_axes, new_in_order, to_bfloat,
                                     to_order)
 from ._gpumem_array_operators import ArrayOperators
@@ -210,7 +210,8 @@ class _Held:
         kept = [array]
         self.release = kept.clear
         self.bytes = Gpu.bytes_new_for_address(interface["data"][0] - self.offset, size,
-                                               _get_await_context(), lambda *args: kept.clear())
+                                               _get_await_context(),
+                                               lambda *args: drop_elsewhere(kept))
 
 
 def _transfer(stream, submit, array, target, writable):
