@@ -24,7 +24,7 @@ except ImportError:
 # Functions and constants of the C library, which no message of Python names
 C_NAME = re.compile(r"\bgpu_[a-z_]+\b(?!\.)|\bGPU_[A-Z_]+\b")
 
-DEADLINE = 30                                   # seconds after which a wait counts as hung
+DEADLINE = 3                                   # seconds after which a wait counts as hung
 
 SOURCE = """
 __kernel void
@@ -168,7 +168,7 @@ class raises:
             assert issubclass(kind, GLib.Error), f"{kind}: {error} instead of {self.what}"
             assert error.matches(Gpu.error_quark(), self.what), \
                 f"{error.domain} {error.code}: {error.message} instead of {self.what}"
-        self.text, self.cause = str(error), error.__cause__
+        self.text, self.args, self.cause = str(error), error.args, error.__cause__
         for word in self.words:
             assert word in str(error), f"'{word}' is not in '{error}'"
         c_name = C_NAME.search(str(error))

@@ -422,8 +422,9 @@ def test_interrupt(fixture):
             seconds = interrupt(wait)
             print(f"# {fixture.device.id}: {name} ended after {seconds * 1e3:.0f} ms")
             assert seconds < PROMPT, f"{name} took {seconds} s"
-        with raises(Gpu.Error.TIMED_OUT, "150000 microseconds"):
+        with raises(Gpu.Error.TIMED_OUT, "150000 microseconds") as caught:
             event.wait_timeout(150000)
+        equal(caught.args, (caught.text,))
         equal(event.poll(150000), Gpu.EventStatus.PENDING)
     finally:
         signal.signal(signal.SIGINT, previous)

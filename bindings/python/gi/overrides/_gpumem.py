@@ -401,7 +401,8 @@ def _wait_in_slices(function, event, timeout, cancellable):
     try:
         return function(event, timeout, cancellable)
     except TimedOutError as error:              # names the limit of the last slice
-        error.message = error.message.replace(f"within {timeout} micro", f"within {whole} micro")
+        text = error.message.replace(f"within {timeout} micro", f"within {whole} micro")
+        error.message, error.args = text, (text,)
         raise
 
 
