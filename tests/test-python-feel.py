@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from unittest import mock
 
 from gi import _gi
 
@@ -181,7 +182,10 @@ def test_device_model(fixture):
     while model.props.loading:
         GLib.MainContext.default().iteration(True)
     equal(list(model), Gpu.Device.list())
-    looks(model, f"of {len(model)} devices")
+    looks(model, f"of {len(model)} device")
+    for count, text in (0, "0 devices"), (1, "1 device"), (2, "2 devices"):
+        fake = mock.Mock(props=mock.Mock(loading=False, n_items=count))
+        assert Gpu.DeviceModel.__repr__(fake).endswith(f" of {text}>")
     assert fixture.device in list(model)
 
 

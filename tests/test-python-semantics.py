@@ -9,12 +9,15 @@ import operator
 import pickle
 import platform
 import random
+import subprocess
 import sys
 import threading
 import time
 import warnings
+from unittest import mock
 
 from gi import _gi
+from gi.module import get_introspection_module
 
 from python_util import DEADLINE, Skip, equal, main, need, need_numpy, np, raises
 from gi.repository import Gpu
@@ -338,6 +341,12 @@ def test_operators(fixture):
     for name, text in ("neg", " -:"), ("pos", " +:"), ("invert", " ~:"), ("abs", " abs():"):
         with raises(TypeError, "no arithmetic", text, "to_numpy()", "from_dlpack()", "kernel"):
             getattr(operator, name)(array)
+    for text, call in (("divmod()", lambda: divmod(array, 2)),
+                       ("divmod()", lambda: divmod(2, array)),
+                       ("numpy.divmod()", lambda: np.divmod(array, 2)),
+                       ("round()", lambda: round(array)), ("round()", lambda: round(array, 2))):
+        with raises(TypeError, "no arithmetic", f" {text}:", "to_numpy()"):
+            call()
     with raises(TypeError, "no arithmetic"):
         array += 1
     with raises(TypeError, "no arithmetic"):
@@ -355,16 +364,87 @@ def test_missing_attributes(fixture):
                         ("data", ("memory", "offset")), ("ptr", ("device_address",)),
                         ("tofile", ("to_file()",)),
                         ("sum", ("to_numpy()", "from_dlpack()", "CuPy", "PyTorch", "kernel")),
-                        ("mean", ("to_numpy()",)), ("sort", ("to_numpy()",))):
+                        ("mean", ("to_numpy()",)), ("sort", ("to_numpy()",)),
+                        ("base", ("memory",)), ("tostring", ("tobytes()",)),
+                        ("flat", ("ravel()",)), ("setflags", ("to_numpy()",)),
+                        ("ctypes", ("to_numpy()",))):
         assert not hasattr(array, name)
         with raises(AttributeError, f"'Array' object has no attribute '{name}': ", *words):
             getattr(array, name)
+    for name in "base", "ctypes", "setflags", "flat":
+        with raises(AttributeError) as caught:
+            getattr(array, name)
+        assert "kernel" not in caught.text, caught.text
+    equal((Gpu.Array.__getattr__.__name__, Gpu.Array.__getattr__.__qualname__),
+          ("__getattr__", "Array.__getattr__"))
     for name in "smu", "_sum", "__array_struct__", "__float128__":
         with raises(AttributeError, f"'Array' object has no attribute '{name}'"):
             getattr(array, name)
     if array.get_host_bytes() is None:
         with raises(AttributeError, "numpy.asarray()"):
             array.__array_interface__
+
+
+def test_interfaces_once(fixture):
+    """An interface of an array is computed once per access, and its error is that of this call."""
+    need_numpy()
+    array, calls = Gpu.Array.zeros(fixture.context, 2, "float32"), []
+
+    def fail_once(*args):
+        calls.append(args)
+        if len(calls) == 1:
+            raise Gpu.Error("the first call fails")
+        return None
+
+    if fixture.device.backend == "cuda":
+        with mock.patch.object(get_introspection_module("Gpu").Stream, "wait_array", fail_once):
+            with raises(AttributeError, "the first call fails"):
+                array.__cuda_array_interface__
+            equal(len(calls), 1)
+            equal(array.__cuda_array_interface__["shape"], (2,))
+    else:
+        with raises(AttributeError, "CUDA"):
+            array.__cuda_array_interface__
+        assert not hasattr(array, "__cuda_array_interface__")
+    calls.clear()
+
+    def return_none(*args):
+        calls.append(args)
+
+    with mock.patch.object(Gpu.Array, "get_host_bytes", return_none):
+        with raises(AttributeError, "numpy.asarray()"):
+            array.__array_interface__
+        equal(len(calls), 1)
+        same(np.asarray(array), np.zeros(2, "float32"))
+
+
+ADVICE = """
+{imports}
+import gi, sys
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu
+array = Gpu.Array.zeros(Gpu.Context("host"), 2, "int32")
+for call in (lambda: array.sum, lambda: array.base, lambda: array[array], lambda: array.take(array),
+             lambda: array.smu):
+    try:
+        call()
+    except (AttributeError, TypeError) as error:
+        print(error)
+print("numpy" in sys.modules)
+"""
+
+
+def plain_advice_without_numpy():
+    """Advice is the same whether the program has imported NumPy."""
+    need_numpy()
+    without, after = (
+        subprocess.run([sys.executable, "-c", ADVICE.format(imports=imports)], check=True,
+                       stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        for imports in ("", "import numpy"))
+    equal((without[-1], after[-1]), ("False", "True"))
+    equal(without[:-1], after[:-1])
+    for line, word in zip(without, ("to_numpy()", "memory", "to_numpy()", "to_numpy()", "'smu'")):
+        assert word in line, line
 
 
 def test_swapaxes(fixture):

@@ -1,36 +1,48 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The operators of a Gpu.Array: comparisons, which NumPy makes on the host, and arithmetic, which
-raises an error, as attributes do that only arrays of other libraries have."""
+raises an error, as attributes do that not all arrays have."""
 
 import numbers
 from typing import Any
 
 from ..module import get_introspection_module
-from ._gpumem import loaded_numpy
 from ._gpumem_array_convert import to_numbers
 
 Gpu = get_introspection_module("Gpu")
 
-_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
-              "pow": "**", "matmul": "@", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|",
-              "xor": "^"}
-_UNARY = {"neg": "the operator -", "pos": "the operator +", "invert": "the operator ~",
-          "abs": "abs()"}
+# The names of each operator: in Python, and of the functions of NumPy
+_SIGNS = {"+": ("add", "add"), "-": ("sub", "subtract"), "*": ("mul", "multiply"),
+          "/": ("truediv", "divide", "true_divide"), "//": ("floordiv", "floor_divide"),
+          "%": ("mod", "remainder"), "**": ("pow", "power"), "@": ("matmul", "matmul"),
+          "<<": ("lshift", "left_shift"), ">>": ("rshift", "right_shift"),
+          "&": ("and", "bitwise_and"), "|": ("or", "bitwise_or"), "^": ("xor", "bitwise_xor")}
 
-# Functions of NumPy, by name
-_UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",
-           "floor_divide": "//", "remainder": "%", "power": "**", "matmul": "@",
-           "left_shift": "<<", "right_shift": ">>", "bitwise_and": "&", "bitwise_or": "|",
-           "bitwise_xor": "^"}
+# Names for messages: of operators with two operands and with one, and of functions of NumPy
+_BINARY = {"divmod": "divmod()",
+           **{name: f"the operator {sign}" for sign, (name, *_) in _SIGNS.items()}}
+_UNARY = {"neg": "the operator -", "pos": "the operator +", "invert": "the operator ~",
+          "abs": "abs()", "round": "round()"}
+_UFUNCS = {name: f"the operator {sign}" for sign, (_, *names) in _SIGNS.items() for name in names}
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 
-
-# What to use for attributes of arrays of other libraries
-_ATTRIBUTES = {"get": "to_numpy()", "numpy": "to_numpy()", "cpu": "to_numpy()", "set": "write()",
-               "data": "memory and offset", "gpudata": "memory and offset",
-               "ptr": "device_address", "tofile": "to_file()"}
 _ADVICE = ("convert it with to_numpy(), pass it to from_dlpack() of CuPy or PyTorch, or launch a "
            "kernel")
+
+# Advice for attributes that only arrays of other libraries have. The names are also those of NumPy,
+# because the advice must not depend on whether the program has imported NumPy.
+_ATTRIBUTES = {
+    **dict.fromkeys(("all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip",
+                     "compress", "conj", "conjugate", "cumprod", "cumsum", "diagonal", "dot",
+                     "imag", "max", "mean", "min", "nonzero", "partition", "prod", "ptp", "real",
+                     "repeat", "round", "searchsorted", "sort", "std", "sum", "trace", "var"),
+                    _ADVICE),
+    **dict.fromkeys(("byteswap", "cpu", "ctypes", "dump", "dumps", "get", "getfield", "itemset",
+                     "newbyteorder", "numpy", "resize", "setfield", "setflags"),
+                    "use to_numpy()"),
+    **dict.fromkeys(("data", "gpudata"), "use memory and offset"),
+    "base": "use memory", "device": "use context.device", "flat": "use ravel()",
+    "mT": "use swapaxes(-2, -1)", "ptr": "use device_address", "set": "use write()",
+    "to_device": "use copy_to()", "tofile": "use to_file()", "tostring": "use tobytes()"}
 
 
 def _refuse(what):
@@ -46,31 +58,45 @@ def _refusing(name, is_reflected):
                 and not isinstance(other, (Gpu.Array, numbers.Number)) \
                 and type(other).__module__ != "numpy":
             return NotImplemented
-        _refuse(f"the operator {_OPERATORS[name]}")
+        _refuse(_BINARY[name])
     method.__name__ = f"__{'r' * is_reflected}{name}__"
     method.__qualname__ = f"Array.{method.__name__}"
     return method
 
 
 def _refusing_unary(name):
-    """Returns the method of an operator with one operand."""
-    def method(self):
+    """Returns the method of an operator with one operand. round() has a number of digits, too."""
+    def method(self, *digits):
         _refuse(_UNARY[name])
     method.__name__ = f"__{name}__"
     method.__qualname__ = f"Array.{method.__name__}"
     return method
 
 
+# Functions that compute attributes which not all arrays have, by name
+_computed = {}
+
+
+def compute_once(owner, name):
+    """Lets __getattr__() compute a property that may raise AttributeError. If a class had such a
+    property, Python would drop its error and call __getattr__(), which would have to compute the
+    property again to get the error."""
+    _computed[name] = vars(owner)[name].fget
+    delattr(owner, name)
+
+
 def _get_missing(self, name):
-    """The method __getattr__(), for attributes that do not exist."""
-    numpy = loaded_numpy()
+    """Computes an attribute that not all arrays have. Raises an error with advice for attributes
+    that only arrays of other libraries have."""
+    if name in _computed:
+        return _computed[name](self)
     if name in _ATTRIBUTES:
-        advice = f"use {_ATTRIBUTES[name]}"
-    elif not name.startswith("_") and numpy is not None and hasattr(numpy.ndarray, name):
-        advice = _ADVICE
-    else:                                       # or a property that raised an AttributeError
-        return object.__getattribute__(self, name)
-    raise AttributeError(f"'Array' object has no attribute '{name}': {advice}")
+        raise AttributeError(f"'Array' object has no attribute '{name}': {_ATTRIBUTES[name]}")
+    # The error of Python, or that of a getter without side effects
+    return object.__getattribute__(self, name)
+
+
+_get_missing.__name__, _get_missing.__qualname__ = "__getattr__", "Array.__getattr__"
 
 
 def _to_comparable(value):
@@ -85,7 +111,7 @@ def _array_ufunc(self, ufunc, method, *inputs, **options):
         return ufunc(*map(_to_comparable, inputs), **values)
     if method != "__call__":
         _refuse(f"numpy.{name}.{method}()")
-    _refuse(f"the operator {_UFUNCS[name]}" if name in _UFUNCS else f"numpy.{name}()")
+    _refuse(_UFUNCS.get(name, f"numpy.{name}()"))
 
 
 class ArrayOperators:
@@ -119,7 +145,7 @@ class ArrayOperators:
 
 
 # Not in the class, so that type checkers report these operators and attributes
-for _name in _OPERATORS:
+for _name in _BINARY:
     for _method in _refusing(_name, False), _refusing(_name, True):
         setattr(ArrayOperators, _method.__name__, _method)
 for _name in _UNARY:

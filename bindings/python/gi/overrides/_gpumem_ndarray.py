@@ -11,7 +11,7 @@ from ._gpumem import (_get_await_context, check_array, drop_elsewhere, loaded_nu
                       submit_and_wait, submit_on, takes_signals, to_glib_bytes, wait_for)
 from ._gpumem_array_convert import (ArrayConversions, list_raveled_axes, new_in_order, to_bfloat,
                                     to_order)
-from ._gpumem_array_operators import ArrayOperators
+from ._gpumem_array_operators import ArrayOperators, compute_once
 from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
@@ -319,7 +319,8 @@ def _to_index(value):
     try:
         return operator.index(None if is_bool else value)
     except TypeError:
-        is_array = numpy is not None and isinstance(value, (numpy.ndarray, Gpu.Array))
+        is_array = isinstance(value, Gpu.Array) \
+            or numpy is not None and isinstance(value, numpy.ndarray)
         advice = advise_rows(value) if is_array else ""
         raise TypeError("an array index must be a number, a slice, None, ..., the name of a field "
                         "of a record, or without other indices a list of whole numbers, those of "
@@ -723,6 +724,10 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
         if copy is False:
             raise ValueError(f"dtype {array.dtype} cannot become {dtype} without a copy")
         return array.astype(dtype)
+
+
+compute_once(DeviceArrayMethods, "__array_interface__")
+compute_once(DLPackMethods, "__cuda_array_interface__")
 
 
 def _new_target(array):

@@ -18,7 +18,8 @@ def _name(instance):
 
 
 def _device_model(self):
-    state = "loading" if self.props.loading else f"of {self.props.n_items} devices"
+    count = self.props.n_items
+    state = "loading" if self.props.loading else f"of {count} device{'s' * (count != 1)}"
     return f"<{_name(self)} {state}>"
 
 
