@@ -552,16 +552,73 @@ def test_partial_elements(fixture):
         equal(np.frombuffer(memory.view()[:8], "float32").shape, memory.to_numpy("i2")[:2].shape)
     for mapping in made:
         if isinstance(mapping, Gpu.Mapping):
-            # Errors must not keep the memory mapped
-            for args in ("float32",), (object,), ("uint8", (3, -1)):
-                try:
-                    mapping.to_numpy(*args)
-                except ValueError as error:
-                    kept = error
+            errors = collect_errors(mapping)
             mapping.unmap()
-            assert kept.__traceback__ is not None and not mapping.mapped
+            assert errors[0].__traceback__ is not None and not mapping.mapped
             with raises(Gpu.Error.RELEASED):
                 mapping.to_numpy("float32")
+    data = bytearray(10)
+    with Gpu.HostMemory.registered(fixture.context, data) as memory:
+        errors = collect_errors(memory)
+    fixture.stream.synchronize()
+    gc.collect()
+    data.extend(b"x")
+    assert errors[0].__traceback__ is not None
+
+
+def collect_errors(memory):
+    """Returns the errors of to_numpy() of memory of 10 bytes, which must not keep the memory
+    mapped or page-locked."""
+    errors = []
+    for args, kind in ((("float32",), ValueError), ((object,), TypeError),
+                       (("uint8", (3, -1)), ValueError), (("uint8", (3, 5), "F"), ValueError),
+                       (("S",), ValueError), (("u1", -1, "X"), ValueError),
+                       (("(3,)u1",), ValueError)):
+        try:
+            memory.to_numpy(*args)
+        except kind as error:
+            errors.append(error)
+    try:
+        memory.to_numpy(shape=(3, -1))
+    except ValueError as error:
+        errors.append(error)
+    equal(len(errors), 8)
+    return errors
+
+
+def test_wrong_elements(fixture):
+    """Errors of to_numpy() name the argument that is wrong."""
+    need_numpy()
+    buffer = fixture.buffer(bytes(10))
+    made = [Gpu.HostMemory(fixture.context, 10)]
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_FINE:
+        made.append(Gpu.Svm(fixture.context, 10, Gpu.SvmFlags.FINE_GRAIN))
+    made += [memory.map(Gpu.MapFlags.READ, 0, 10) for memory in mappable(fixture)]
+    for memory in (buffer, *made):
+        for args in (object,), ("O", 1), ([("a", "i2"), ("b", "O")],):
+            with raises(TypeError, "Python objects"):
+                memory.to_numpy(*args)
+    for args in ("float32",), (np.uint8, 2), (), (object,):
+        for offset in -1, 11, 1 << 70:
+            with raises(ValueError, f"offset {offset}", "10 bytes"):
+                buffer.to_numpy(*args, offset=offset)
+
+
+def test_subarray_types(fixture):
+    """Elements of a dtype with dimensions are the last dimensions, as in numpy.frombuffer()."""
+    need_numpy()
+    data = bytes(range(20))
+    copies = [fixture.buffer(data), Gpu.HostMemory(fixture.context, 20)]
+    copies[1].write(data)
+    for memory in copies:
+        for dtype in "(5,)i2", "(2,)u1", np.dtype(("i2", (5, 2))):
+            same(memory.to_numpy(dtype), np.frombuffer(data, dtype))
+    for memory in mappable(fixture):
+        with memory.map(Gpu.MapFlags.READ, 0, 20) as mapping:
+            for dtype in "(5,)i2", "(2,)u1", np.dtype(("i2", (5, 2))):
+                same(mapping.to_numpy(dtype).copy(), np.frombuffer(data, dtype))
+            same(mapping.to_numpy("u2", np.array([2, 5])).copy(),
+                 np.frombuffer(data, "u2").reshape(2, 5))
 
 
 def test_map_views(fixture):

@@ -239,17 +239,26 @@ GPU_FAST_DEFINE_FRAMED (mapping_export, "Mapping.view", "gpu_mapping_get_bytes")
 /* Names of dtypes whose dtype is kept. */
 #define MAX_DTYPES 32
 
-/* Returns whether a dtype cannot change. The names of the fields of other dtypes can. */
 static gboolean
-is_builtin (PyObject *dtype)
+is_one (PyObject   *object,
+        const char *attribute)
 {
-  PyObject *value = PyObject_GetAttrString (dtype, "isbuiltin");
-  gboolean builtin = value != NULL && PyLong_AsLong (value) == 1;
+  PyObject *value = PyObject_GetAttrString (object, attribute);
+  gboolean one = value != NULL && PyLong_AsLong (value) == 1;
 
   Py_XDECREF (value);
   PyErr_Clear ();
 
-  return builtin;
+  return one;
+}
+
+/* Returns whether the dtype of an array is the one that was asked for, and cannot change. A dtype
+ * with dimensions adds them to the array. The names of fields can change. */
+static gboolean
+is_constant (PyObject *array,
+             PyObject *dtype)
+{
+  return is_one (array, "ndim") && is_one (dtype, "isbuiltin");
 }
 
 /* Returns an array of one dimension over the mapped bytes. */
@@ -286,7 +295,8 @@ make_array (PyObject *mapped,
     {
       known = PyObject_GetAttrString (array, "dtype");
 
-      if (known == NULL || (is_builtin (known) && PyDict_SetItem (dtypes, dtype, known) < 0))
+      if (known == NULL
+          || (is_constant (array, known) && PyDict_SetItem (dtypes, dtype, known) < 0))
         Py_CLEAR (array);
 
       Py_XDECREF (known);

@@ -40,8 +40,8 @@ from ..module import get_introspection_module
 from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
-from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, bytes_address,
-                      call_waiting, check_array, export_in_place, held, hold, is_int,
+from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, array_over_bytes,
+                      bytes_address, call_waiting, export_in_place, held, hold, is_int,
                       loaded_numpy, new_bytes, poll, refuse_array, refuse_svm, run_behind,
                       run_behind_submissions, run_copy, run_interruptible, run_later,
                       submit_and_await, submit_and_wait, takes_signals, to_glib_bytes, to_pattern,
@@ -633,6 +633,8 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
         number of elements."""
         import numpy
         _, offset, size = to_range(self, offset)
+        if not 0 <= offset <= self.get_size():
+            raise ValueError(f"offset {offset} is not in the {self.get_size()} bytes of the buffer")
         if shape is None:
             dtype = to_fitting_dtype(dtype, size, "pass a shape")
             shape = size // dtype.itemsize
@@ -644,7 +646,6 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
             raise ValueError(f"shape {shape} of {dtype} at offset {offset} is larger than the "
                              f"{self.get_size()} bytes of the buffer")
         array = numpy.empty(shape, dtype, order)
-        check_array(array)
         if array.nbytes > 0:
             self.read_into(array.ravel(order="K").view("uint8"), offset, stream)
         return array
@@ -1155,13 +1156,8 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
         and no shape are given, and all of a Gpu.Svm.shaped() is mapped, the array has the type and
         shape of that memory."""
         if dtype is not None:
-            import numpy
-            exported = self._export() if _native.fast is not None else self.view()
-            try:
-                dtype = to_fitting_dtype(dtype, self.get_size())
-                return numpy.frombuffer(exported, dtype).reshape(shape, order=order)
-            finally:
-                del exported                    # an exception keeps this frame
+            return array_over_bytes(self._export() if _native.fast is not None else self.view(),
+                                    dtype, shape, order)
         memory = self.get_property("memory")
         if shape == -1 and isinstance(memory, Gpu.Image):
             array = view_texels(memory, tuple(self.get_extent()), self, self._export())

@@ -77,9 +77,12 @@ def check_array(data):
 
 
 def to_sized_dtype(dtype):
-    """Returns a NumPy dtype. Raises ValueError for one without a size, such as "S"."""
+    """Returns a NumPy dtype. Raises TypeError for one with Python objects, and ValueError for one
+    without a size, such as "S"."""
     import numpy
     dtype = numpy.dtype(dtype)
+    if dtype.hasobject:
+        raise TypeError(f"elements of dtype {dtype} are Python objects, not data")
     if dtype.itemsize == 0:
         raise ValueError(f"dtype {dtype.str!r} has elements of 0 bytes: pass a size, as in "
                          f"'{dtype.char}8'")
@@ -93,6 +96,19 @@ def to_fitting_dtype(dtype, size, advice="pass a part of view() to numpy.frombuf
         raise ValueError(f"{size} bytes are not a multiple of the {dtype.itemsize} bytes of an "
                          f"element of {dtype}: {advice}")
     return dtype
+
+
+def array_over_bytes(data, dtype, shape, order):
+    """Returns a NumPy array over bytes-like data. An error keeps no reference to the data, which
+    would keep memory mapped or page-locked: callers have the data in no variable."""
+    import numpy
+    try:
+        dtype = to_fitting_dtype(dtype, memoryview(data).nbytes)
+        data = numpy.frombuffer(data, dtype)
+        is_whole = isinstance(shape, int) and shape == -1       # also with a dtype with dimensions
+        return data.reshape(data.shape if is_whole else shape, order=order)
+    finally:
+        del data
 
 
 def _check_contiguous(array, writable):

@@ -6,7 +6,7 @@ import contextlib
 from gi.repository import GObject
 
 from ..module import get_introspection_module
-from ._gpumem import Bytes, export_in_place, held, hold, run_behind, to_fitting_dtype
+from ._gpumem import Bytes, array_over_bytes, export_in_place, held, hold, run_behind
 from ._gpumem_arrays import ArrayMethods, export, to_range
 from ._gpumem_checks import describe
 
@@ -85,9 +85,7 @@ class HostMemoryMethods(ArrayMethods):
 
     def to_numpy(self, dtype="uint8", shape=-1, order="C"):
         """Waits for the work that uses the memory, and returns a NumPy array over the memory."""
-        import numpy
-        array = numpy.frombuffer(self.view(), to_fitting_dtype(dtype, self.get_size()))
-        return array.reshape(shape, order=order)
+        return array_over_bytes(self.view(), dtype, shape, order)
 
     @property
     def __array_interface__(self):

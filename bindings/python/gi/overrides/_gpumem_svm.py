@@ -4,7 +4,7 @@
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import export_in_place, hold, submit_and_wait, to_fitting_dtype
+from ._gpumem import array_over_bytes, export_in_place, hold, submit_and_wait
 from ._gpumem_arrays import ArrayMethods, Form, check_context, export, to_range
 from ._gpumem_checks import checked, to_stream
 
@@ -114,10 +114,10 @@ class SvmMethods(ArrayMethods):
 
 def array_over(memory, data, dtype, shape, order):
     """Returns a NumPy array over the view `data` of all or a part of the memory."""
-    import numpy
     form = getattr(memory, "_form", None)
-    array = numpy.frombuffer(data, "uint8")
-    if form is not None and dtype is None and shape == -1 and array.nbytes == memory.get_size():
-        return form.over(array)
-    dtype = to_fitting_dtype(dtype or "uint8", array.nbytes)
-    return array.view(dtype).reshape(shape, order=order)
+    try:
+        if form is not None and dtype is None and shape == -1 and data.nbytes == memory.get_size():
+            return form.over(data)
+        return array_over_bytes(data, "uint8" if dtype is None else dtype, shape, order)
+    finally:
+        del data                                # an exception keeps this frame
