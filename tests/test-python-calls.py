@@ -503,7 +503,10 @@ def test_map_bytes(fixture):
             for call in mapping.__getitem__, lambda i: mapping.__setitem__(i, 0):
                 with raises(IndexError, str(index), "64 bytes"):
                     call(index)
-        for key in "a", None, 1.5, (1, 2), ..., True:
+        for index in (True, *((np.int8(3), np.array(3)) if np is not None else ())):
+            equal(mapping[index], bytes(mapping)[index])
+        mapping[False] = 0
+        for key in "a", None, 1.5, (1, 2), (1,), ...:
             for call in mapping.__getitem__, lambda i: mapping.__setitem__(i, 0):
                 with raises(TypeError, "index of a mapping", str(key)):
                     call(key)

@@ -29,6 +29,7 @@ two classes themselves can be interrupted.
 import contextlib
 import ctypes
 import functools
+import operator
 import reprlib
 import sys
 import warnings
@@ -55,7 +56,7 @@ from ._gpumem_arrays import (check_destination, is_empty, is_over_memory, lacks_
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncEvent, AsyncHostMemory, AsyncImage,
                             AsyncMemory, AsyncStream, AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
-from ._gpumem_checks import (checked, set_stream_class, to_index, to_items, to_size,
+from ._gpumem_checks import (checked, describe, set_stream_class, to_items, to_size,
                              to_stream)
 from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error,
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
@@ -1116,8 +1117,8 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
 
     numpy.asarray (mapping) and view() access that memory without a copy. Their results are views,
     which keep the mapping alive. While a view exists, unmap() raises BufferError, as
-    mmap.mmap.close() does. Views of read-only mappings are read-only. Indices, loops and "in" are
-    as in view(), but a slice is a copy of its bytes."""
+    mmap.mmap.close() does. Views of read-only mappings are read-only. An index is a whole number or
+    a slice, which returns a copy of its bytes. Assignments, loops and "in" are as in view()."""
     _advice = "memory.map() creates a mapping"
     memory = _property("memory")
     flags = _property("flags")
@@ -1183,11 +1184,13 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
     def __bool__(self):
         return True
 
-    def _to_key(self, key):
-        """Returns a slice, or the number of a byte. The error of memoryview would not name it."""
-        if isinstance(key, slice):
-            return key
-        number, size = to_index(key, "an index of a mapping"), self.get_size()
+    def _to_number(self, key):
+        """Returns the number of a byte. The error of memoryview would not name it."""
+        try:
+            number, size = operator.index(key), self.get_size()
+        except TypeError:
+            raise TypeError("an index of a mapping must be a whole number or a slice, not "
+                            f"{describe(key)}") from None
         if not -size <= number < size:
             raise IndexError(f"index {number} is out of bounds for a mapping of {size} bytes")
         return number
@@ -1198,10 +1201,10 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
         """Returns a byte as an int, or a copy of a slice as bytes."""
         if isinstance(key, slice):
             return bytes(self.view()[key])
-        return self.view()[self._to_key(key)]
+        return self.view()[self._to_number(key)]
 
     def __setitem__(self, key, value):
-        self.view()[self._to_key(key)] = value
+        self.view()[key if isinstance(key, slice) else self._to_number(key)] = value
 
     def __iter__(self):
         return iter(self.view())
