@@ -855,10 +855,22 @@ def test_transpose(fixture):
         turned = np.transpose(array, axes)
         assert isinstance(turned, Gpu.Array) and turned.memory is array.memory
         same(turned.to_numpy(), np.transpose(host, axes))
-    same(array.transpose(np.array([2, 0, 1])).to_numpy(), host.transpose([2, 0, 1]))
-    for axes in ((0, 1, -4), (0, 1, 3), (0, 1, 1), (0, 1)):
+    for axes in np.array([2, 0, 1]), [2, 0, 1], (np.array(2), 0, np.int8(1)), range(3):
+        same(array.transpose(axes).to_numpy(), host.transpose(axes))
+    for axes in ((0, 1, -4), (0, 1, 3), (0, 1, 1), (0, 1), ()):
         with raises(ValueError):
             array.transpose(axes)
+    line = array[0, 0]
+    for axes in (), (None,), (0,), (-1,), ((0,),), (np.array(0),):
+        same(line.transpose(*axes).to_numpy(), host[0, 0])
+    with raises(ValueError, "1 dimension"):
+        line.transpose(())
+    equal(array[0, 0, 0].transpose(()).shape, ())
+    for axes in (False,), ((False,),), (0.0,), ("0",), ([[0]],):
+        with raises(TypeError, "axis"):
+            line.transpose(*axes)
+    with raises(TypeError, "axis", "True"):
+        array.swapaxes(True, 0)
     with raises(ValueError, "-4", "3 dimensions"):
         array.split(1, -4)
 

@@ -728,11 +728,12 @@ def test_squeeze(fixture):
     need_numpy()
     host = np.arange(6, dtype="int32").reshape(1, 2, 1, 3)
     array = Gpu.Array.from_numpy(fixture.context, host)
-    for axis in (None, 0, 2, -2, (0, 2), (), 1, 4, -5, (0, 1), (0, 0)):
+    for axis in (None, 0, 2, -2, (0, 2), (), 1, 4, -5, (0, 1), (0, 0), np.array(2), np.int8(0),
+                 (np.array(0),), True, False, [0], [0, 2], np.array([0, 2]), "0", 0.0, (0, False)):
         expected = outcome(lambda: host.squeeze(axis))
         got = outcome(lambda: array.squeeze(axis).to_numpy())
         if isinstance(expected, type):
-            equal(got, ValueError)
+            equal(got, TypeError if expected is TypeError else ValueError)
         else:
             same(got, expected)
     array.squeeze()[...] = 5

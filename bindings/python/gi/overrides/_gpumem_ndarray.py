@@ -590,7 +590,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
     def squeeze(self, axis=None) -> "Array":
         """Returns a view without the axes of length 1, or without the given axes, which must have
         that length."""
-        axes = range(self.ndim) if axis is None else axis if hasattr(axis, "__iter__") else (axis,)
+        axes = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         axes = [_axis(one, self.ndim) for one in axes]
         if len(set(axes)) < len(axes):
             raise ValueError(f"axis {axis} names an axis twice")
@@ -604,10 +604,16 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
     def transpose(self, *axes):
         """Returns a view with permuted axes; without axes, or with None, in reverse order. Raises
         ValueError for an axis that does not exist or that is named twice."""
-        if len(axes) == 1 and axes[0] is None:  # from numpy.transpose(), which otherwise copies
-            axes = ()
-        axes = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
-        return Gpu.Array.transpose(self, [_axis(axis, self.ndim) for axis in axes])
+        # None is from numpy.transpose(), which otherwise copies
+        if not axes or len(axes) == 1 and axes[0] is None:
+            return Gpu.Array.transpose(self, [])
+        is_sequence = len(axes) == 1 and (isinstance(axes[0], (tuple, list, range))
+                                          or getattr(axes[0], "ndim", 0) == 1)
+        axes = [_axis(axis, self.ndim) for axis in (axes[0] if is_sequence else axes)]
+        if not axes and self.ndim > 0:
+            raise ValueError(f"no axes for an array of {self.ndim} dimensions: pass None for the "
+                             "reverse order")
+        return Gpu.Array.transpose(self, axes)
 
     def swapaxes(self, axis1, axis2):
         """Returns a view in which two axes are exchanged. Raises ValueError for an axis that does
@@ -777,7 +783,7 @@ def _read_here(array, target, stream):
 
 
 def _axis(axis, ndim):
-    axis = operator.index(axis)
+    axis = to_index(axis, "axis")
     if not -ndim <= axis < ndim:
         raise ValueError(f"there is no axis {axis} in an array of {ndim} dimensions")
     return axis + ndim if axis < 0 else axis
