@@ -194,6 +194,15 @@ def plain_data_of_callbacks():
     equal(method.args.vararg.arg, "user_data")
 
 
+def plain_timeouts():
+    """Numbers of microseconds may be integers of NumPy."""
+    event = next(node for node in parse().body
+                 if isinstance(node, ast.ClassDef) and node.name == "Event")
+    for node in event.body:
+        if isinstance(node, ast.FunctionDef) and node.name in ("poll", "wait_timeout"):
+            equal(ast.unparse(node.args.args[1]), "timeout_usec: SupportsIndex")
+
+
 # Definitions that may have the type Any. Declare other types in bindings/python/stubs.
 ALLOWED_ANY = {
     # Types of NumPy and dictionaries, whose values differ by entry
@@ -203,7 +212,6 @@ ALLOWED_ANY = {
     # A number, or an array or number of NumPy
     "Array.item": 1, "Array.tolist": 1, "Array.__eq__": 1, "Array.__ne__": 1, "Array.__lt__": 1,
     "Array.__le__": 1, "Array.__gt__": 1, "Array.__ge__": 1,
-    "Mapping.__getitem__": 1,                   # an int, or bytes for a slice
     "Array.__reduce_ex__": 1, "Buffer.__reduce_ex__": 1, "bind_arguments": 1}
 
 
@@ -280,6 +288,9 @@ arguments = (numbers, 1, 1.5, None, b"1", Gpu.Local(4), Gpu.Out(bytearray(4)))
 reveal_type(context.default_stream.launch(get_kernel(context, "a"), (4, 4), 2, arguments))
 reveal_type(context.default_stream.call(len, "x"))
 reveal_type(buffer.map().view().nbytes)
+reveal_type(buffer.map()[np.int32(1)])
+reveal_type(buffer.map()[1:])
+context.default_stream.record().wait_timeout(np.int64(1))
 reveal_type(context.device.vendor)
 
 class Doubling(GObject.Object, Gpu.Allocator):
@@ -331,8 +342,8 @@ async def main() -> None:
 REVEALED = ["Gpu.Kernel", "int", "Gpu.MemoryPool", "Gpu.HostMemory", "list[Gpu.HostMemory]",
             "bytes", "int", "Gpu.Array", "tuple[int, int]", "tuple[int, ...]",
             "int", "Gpu.Array", "bool", "bool", "Gpu.Array",
-            "Gpu.Kernel", "bool", "concurrent.futures._base.Future[int]", "int", "str",
-            "int", "tuple[int, int]", "int", "int", "int", "Gpu.Buffer",
+            "Gpu.Kernel", "bool", "concurrent.futures._base.Future[int]", "int", "int", "bytes",
+            "str", "int", "tuple[int, int]", "int", "int", "int", "Gpu.Buffer",
             "Gpu.Svm", "Gpu.HostMemory", "int", "int", "bool", "Gpu.Program"]
 
 # Wrong code, each with a part of mypy's error message
@@ -364,6 +375,8 @@ WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
          ("Gpu.FunctionAllocator(context, Gpu.Buffer)", "Buffer"),
          ("Gpu.MemoryPool.new_for_allocator(lambda size: buffer)", "Allocator"),
          ("Gpu.Context(5)", "int"), ("Gpu.Stream(context, 'x')", "str"),
+         ("buffer.map()['a']", "str"),
+         ("context.default_stream.record().wait_timeout(1.5)", "float"),
          ("list(Gpu.ImageType)", "ImageType"), ("len(Gpu.MapFlags)", "MapFlags")]
 
 

@@ -101,11 +101,12 @@ PARAMETERS = {
     "strides": "_Shape", "protocol": "SupportsIndex", "form": "str",
     "kind": "type[BaseException] | None",
     "exception": "BaseException | None", "handle": "_Readable", "names": "Iterable[str] | None",
-    "array": "_ArrayLike", "axis": "SupportsIndex | Sequence[SupportsIndex]",
+    "array": "_ArrayLike", "axis": "SupportsIndex",
     "axis1": "SupportsIndex", "axis2": "SupportsIndex", "copy": "bool | None",
     "kernel": "Kernel", "device": "Device | None", "declaration": "str",
     "arguments": "_Description", "value": "object", "*args": "object", "*exception": "object",
-    "*user_data": "object", "name": "str", "tag": "str | None", "events": "Iterable[Event]",
+    "*user_data": "object", "timeout_usec": "SupportsIndex",
+    "name": "str", "tag": "str | None", "events": "Iterable[Event]",
     "fds": "Gio.UnixFDList", "signal": "str"}
 
 # Parameters of one function, as Class.function.parameter or function.parameter, or of all functions
@@ -138,6 +139,7 @@ PARAMETERS_OF = {
     "Array.read_into.target": "_NDArray",
     "Array.reshape.*shape": "_Shape",
     "Array.split.length": "SupportsIndex",
+    "Array.squeeze.axis": "SupportsIndex | tuple[SupportsIndex, ...] | None",
     "Array.take.rows": "Iterable[SupportsIndex]",
     "Array.transpose.*axes": "_Shape",
     "Array.write.data": "_ArrayLike | Array",
@@ -182,7 +184,6 @@ PARAMETERS_OF = {
     "Memory.read_file.file": "_FileLike", "Memory.write_file.file": "_FileLike",
     "Memory.read_file_async.file": "_FileLike", "Memory.write_file_async.file": "_FileLike",
     "Memory.splice_async.connections": "Iterable[object]",
-    "Mapping.__getitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.value": "SupportsIndex | _Readable",
     "MemoryPool.new_for_allocator.allocator": "Allocator",
@@ -294,7 +295,6 @@ RESULTS_OF = {
     "Layout.__reduce__": "tuple[type[Layout], tuple[int, ...]]",
     "LimitAllocator.limit": "int",
     "Mapping.__array_interface__": "_Dictionary",
-    "Mapping.__getitem__": "Any",
     "Mapping.__iter__": "Iterator[int]",
     "Mapping.to_numpy": "_NDArray",
     "Mapping.view": "memoryview",

@@ -66,8 +66,10 @@ class _Memoized(Generic[_P, _R]):
     def __get__(self, owner: object, kind: type | None = None) -> Callable[..., _R]: ...
 '''
 
-# Parameters and result of generic functions
+# Parameters and result of generic functions, and of functions whose result depends on the type of
+# an argument
 GENERIC = {
+    "Mapping.__getitem__": [("self, key: SupportsIndex", "int"), ("self, key: slice", "bytes")],
     "memoize": [("function: Callable[_P, _R]", "_Memoized[_P, _R]"),
                 ("function: None = None, *, key: Callable[..., object] | None = None",
                  "Callable[[Callable[_P, _R]], _Memoized[_P, _R]]")],
@@ -172,7 +174,9 @@ class Writer:
             lines += [f"        {name}: {kind}" for name, kind in sorted(found.properties.items())]
             lines += ["    @property", "    def props(self) -> Props: ...  # type: ignore"]
         for name in sorted({*found.functions, *overridden}):
-            if name in overridden:
+            if f"{found.name}.{name}" in GENERIC:
+                lines.append(self._generic(f"{found.name}.{name}", overridden[name].doc, "    "))
+            elif name in overridden:
                 native = self._namespace.find(found.name, name)
                 lines.append(self._member(name, overridden[name], native))
             else:
@@ -231,10 +235,11 @@ class Writer:
         lines.append(self._initializer(name))
         return "\n".join(lines) + "\n"
 
-    def _generic(self, name, doc):
+    def _generic(self, name, doc, indent=""):
         signatures = GENERIC[name]
-        decorators = ["@overload"] if len(signatures) > 1 else []
-        return "\n".join(self._definition(decorators, "", name, None, [parameters], result, doc)
+        decorators = [indent + "@overload"] if len(signatures) > 1 else []
+        return "\n".join(self._definition(decorators, indent, name.rpartition(".")[2], None,
+                                          [parameters], result, doc)
                          for parameters, result in signatures)
 
     def _initializer(self, name):
