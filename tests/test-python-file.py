@@ -686,7 +686,8 @@ def list_sockets():
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):      # the descriptor of the folder itself
             link = os.readlink(f"/proc/self/fd/{fd}")
-            found |= {(fd, link)} if link.startswith("socket:") else set()
+            if link.startswith("socket:"):
+                found.add((fd, link))
     return found
 
 
