@@ -222,6 +222,7 @@ def plain_raised():
                                                   r"|the |an )", one[1])]
     assert len(found) >= 100 or not HAS_MODULE, len(found)
     equal(wrong, [])
+    assert "Gpu.TimedOutError" in Gpu.Event.wait_timeout.__doc__
 
 
 def plain_text():

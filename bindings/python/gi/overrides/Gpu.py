@@ -1276,7 +1276,8 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
         return poll(self, timeout_usec, cancellable)
 
     def wait_timeout(self, timeout_usec, cancellable=None):
-        """Waits for at most timeout_usec microseconds; -1 is no limit."""
+        """Waits for at most timeout_usec microseconds; -1 is no limit. Raises Gpu.TimedOutError at
+        the end of that time, and the error of the work before the event."""
         return wait_timeout(self, timeout_usec, cancellable)
 
     @staticmethod
