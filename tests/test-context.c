@@ -58,6 +58,45 @@ context_toggles (TestFixture *fixture)
   g_object_remove_toggle_ref (G_OBJECT (context), need_context, context);
 }
 
+typedef struct
+{
+  GpuContext *context;
+  GpuStream  *stream;               /* nullable; owned by its toggle reference */
+} Binding;
+
+/* The first reference that a new stream takes to its context lets the program get the default
+ * stream. */
+static void
+get_stream (gpointer data, GObject *context, gboolean is_last)
+{
+  Binding *binding = data;
+
+  if (is_last || binding->stream != NULL)
+    return;
+  binding->stream = gpu_context_get_default_stream (GPU_CONTEXT (context));
+  g_object_add_toggle_ref (G_OBJECT (binding->stream), need_context, context);
+  g_object_unref (binding->stream);
+}
+
+/* The library takes references to a default stream without the lock of the context, also if the
+ * stream was created while the library was creating one. */
+static void
+context_stream_toggles (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  Binding binding = { gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error), NULL };
+
+  g_assert_no_error (error);
+  g_object_add_toggle_ref (G_OBJECT (binding.context), get_stream, &binding);
+  g_object_unref (binding.context);
+  stream = gpu_context_get_default_stream (binding.context);
+  g_assert_true (stream == binding.stream);
+  g_object_remove_toggle_ref (G_OBJECT (stream), need_context, binding.context);
+  g_clear_object (&stream);
+  g_object_remove_toggle_ref (G_OBJECT (binding.context), get_stream, &binding);
+}
+
 static void
 context_default_stream (TestFixture *fixture)
 {
@@ -484,6 +523,7 @@ main (int argc, char **argv)
   test_add ("new", context_new);
   test_add ("default-stream", context_default_stream);
   test_add ("toggles", context_toggles);
+  test_add ("stream-toggles", context_stream_toggles);
   test_add ("build-options", context_build_options);
   test_add ("allocator", context_allocator);
   test_add ("memory-info", context_memory_info);

@@ -54,6 +54,7 @@ struct _GpuContext
   GMutex            lock;             /* guards the members below */
   GpuTimeline      *default_timeline; /* set once, and atomic */
   GWeakRef          default_stream;
+  gint              n_default_streams; /* counts its changes; also read without the lock */
   char             *build_options;
   GObject          *allocator;        /* a GpuAllocator; written under the lock, and atomic */
   gboolean          has_pressure;     /* an emission of ::memory-pressure is pending */
@@ -762,36 +763,42 @@ _gpu_context_peek_default_timeline (GpuContext  *context,
   return timeline;
 }
 
-/* Creates the stream without the lock: references to objects may call toggle notifies of the
- * program. If two threads create one at the same time, both get the first one. */
+/* References to objects may call toggle notifies of the program, so this function takes them
+ * without the lock. If another thread, or a notify, sets the stream meanwhile, the caller gets that
+ * one. */
 GpuStream *
 _gpu_context_ref_default_stream (GpuContext     *context,
                                  GpuStreamFunc   create)
 {
   GpuTimeline *timeline = context->native != NULL ? get_default_timeline (context, NULL) : NULL;
-  GpuStream *stream;
-  GpuStream *made;
+  gboolean is_set = FALSE;
+  GpuStream *stream = NULL;
 
   if (timeline == NULL)
     return NULL;
 
-  stream = g_weak_ref_get (&context->default_stream);
-
-  if (stream != NULL)
-    return stream;
-
-  made = create (context, timeline);
-  g_mutex_lock (&context->lock);
-  stream = g_weak_ref_get (&context->default_stream);
-
-  if (stream == NULL)
+  while (!is_set)
     {
-      stream = g_steal_pointer (&made);
-      g_weak_ref_set (&context->default_stream, stream);
-    }
+      gint n_streams = g_atomic_int_get (&context->n_default_streams);
 
-  g_mutex_unlock (&context->lock);
-  g_clear_object (&made);
+      g_clear_object (&stream);
+      stream = g_weak_ref_get (&context->default_stream);
+
+      if (stream != NULL)
+        return stream;
+
+      stream = create (context, timeline);
+      g_mutex_lock (&context->lock);
+      is_set = context->n_default_streams == n_streams;
+
+      if (is_set)
+        {
+          g_weak_ref_set (&context->default_stream, stream);
+          g_atomic_int_inc (&context->n_default_streams);
+        }
+
+      g_mutex_unlock (&context->lock);
+    }
 
   return stream;
 }
