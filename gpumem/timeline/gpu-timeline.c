@@ -309,7 +309,7 @@ _gpu_timeline_unref (GpuTimeline *timeline)
 
   /* A stream that was dropped during a capture may still retain objects. The caller may hold locks,
    * and their release may call functions of the program. */
-  if (timeline->retained->len > timeline->retained_first)
+  if (timeline->retained->len > timeline->retained_first || timeline->shared.object != NULL)
     _gpu_timeline_run_later (timeline_free, timeline);
   else
     timeline_free (timeline);
