@@ -928,6 +928,7 @@ dropped (TestFixture *fixture)
   GpuStream *stream;
   GBytes *bytes;
   CUstream handle;
+  guint64 n_queries;
 
   if (!test_can_capture (fixture))
     return;
@@ -940,8 +941,10 @@ dropped (TestFixture *fixture)
   handle = begin (stream);
   test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
   g_bytes_unref (bytes);
+  n_queries = count ("cuStreamGetCaptureInfo*");
   g_object_unref (stream);
-  g_usleep (20000);                 /* the collection sees the capture */
+  while (n_queries > 0 && count ("cuStreamGetCaptureInfo*") == n_queries)
+    g_thread_yield ();              /* until the collection sees the capture */
   end (handle);
   test_assert_ok (gpu_stream_fill (other, GPU_MEMORY (buffer), 0, SIZE, "\3", 1, &error), error);
   test_synchronize (other);
