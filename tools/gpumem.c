@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -90,14 +91,26 @@ print (const char *text)
 static void
 close_output (void)
 {
-  /* EBADF means that standard output was already closed when the process started, so no output was
-   * lost. */
-  if (fclose (stdout) != 0 && errno != EBADF && output_error == 0)
+  if (fclose (stdout) != 0 && output_error == 0)
     output_error = errno;
   if (output_error == 0)
     return;
   gpumem_complain ("standard output: %s", g_strerror (output_error));
   _exit (GPUMEM_EXIT_FAILED);
+}
+
+/* Opens /dev/null in place of standard streams that were closed when the process started.
+ * Otherwise the next files that the process opens would get their numbers, and the output. */
+static void
+open_standard_streams (void)
+{
+  int fd;
+
+  do
+    fd = open ("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0)
+    close (fd);
 }
 
 int
@@ -108,6 +121,7 @@ main (int    argc,
   const GpumemCommand *command;
   const char *word = argc > 1 ? argv[1] : NULL;
 
+  open_standard_streams ();
   atexit (close_output);
   g_set_print_handler (print);
   /* The parent process may ignore SIGCHLD, but child processes of this command need the default. */
