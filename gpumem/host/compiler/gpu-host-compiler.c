@@ -409,39 +409,44 @@ have_images (const char *const *headers)
   return found;
 }
 
-/* Returns whether a message in @log quotes a vector type, or a missing function that is a built-in
- * function of OpenCL C. */
-static gboolean
-quotes_vectors (const char *log)
-{
-  const char *pattern = "^.*\\b(?:error|note):(?:.*'(?:u?(?:char|short|int|long)|float|double)"
-                        "(?:2|3|4|8|16)'"
-                        "|.*(?:implicit declaration of|undeclared) function '(\\w+)')";
-  g_autoptr (GRegex) regex = g_regex_new (pattern, G_REGEX_RAW | G_REGEX_MULTILINE, 0, NULL);
-  g_autoptr (GMatchInfo) match = NULL;
-  gboolean found = FALSE;
+#define VECTOR "(?:u?(?:char|short|int|long)|float|double)(?:2|3|4|8|16)"
 
-  for (g_regex_match (regex, log, 0, &match); !found && g_match_info_matches (match);
+/* Says in @error which function of OpenCL C is missing, or that the compiler refused an operator on
+ * vectors, which are structures in C. */
+static void
+explain (const char  *source,
+         const char  *log,
+         GError     **error)
+{
+  const char *function = " error: (?:implicit declaration of|.*undeclared) function '(\\w+)'";
+  const char *operator =
+    " error: (?:(?:invalid (?:operands|argument type)|cannot (?:in|de)crement).*'" VECTOR "'"
+    "|wrong type argument to |.* value where scalar is required|.*scalar type \\('" VECTOR "'"
+    "|.*(?:assigning to|initializing).*'" VECTOR "'.* type '[a-z ]+'|invalid initializer"
+    "|incompatible type for argument \\d+ of 'gpu_host_|non-floating-point argument"
+    "|.*no member named '(?:[xyzw]{2,4}|s[0-9a-fA-F]{2,}|lo|hi|even|odd)')";
+  g_autoptr (GRegex) regex = g_regex_new (function, G_REGEX_RAW, 0, NULL);
+  g_autoptr (GMatchInfo) match = NULL;
+  g_autofree char *name = NULL;
+
+  if (error == NULL || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_BUILD_FAILED))
+    return;
+
+  for (g_regex_match (regex, log, 0, &match); name == NULL && g_match_info_matches (match);
        g_match_info_next (match, NULL))
     {
-      g_autofree char *function = g_match_info_fetch (match, 1);
-
-      found = function == NULL || *function == '\0' || _gpu_builtin_has_name (function);
+      name = g_match_info_fetch (match, 1);
+      if (!_gpu_builtin_has_name (name))
+        g_clear_pointer (&name, g_free);
     }
 
-  return found;
-}
-
-/* The compiler reports operators and functions on vectors as errors in C. */
-static void
-explain_vectors (const char  *log,
-                 GError     **error)
-{
-  if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_BUILD_FAILED)
-      && quotes_vectors (log))
-    g_prefix_error (error, "the host has no operators on vectors, and not all functions of OpenCL "
-                    "C: compute each component, and see \"Portable kernels\" in the "
-                    "documentation; ");
+  if (name != NULL)
+    g_prefix_error (error, "the host has no function '%s' of OpenCL C: see \"Portable kernels\" in "
+                    "the documentation; ", name);
+  else if (g_regex_match_simple ("\\b" VECTOR "\\b", source, G_REGEX_RAW, 0)
+           && g_regex_match_simple (operator, log, G_REGEX_RAW, 0))
+    g_prefix_error (error, "the host has no operators and no functions on vectors: compute each "
+                    "component, and see \"Portable kernels\" in the documentation; ");
 }
 
 GBytes *
@@ -480,7 +485,7 @@ _gpu_host_compiler_run (const char         *source,
     object = read_file (directory, OBJECT_FILE, error);
   else
     {
-      explain_vectors (messages->str, error);
+      explain (source, messages->str, error);
       _gpu_builtin_explain_failure (source, error);
     }
 
