@@ -25,7 +25,7 @@ job_new (GpuWorkerFunc func,
   return job;
 }
 
-/* A plain store: threads that read the number take the lock before they rely on it. */
+/* The store is relaxed: threads that read the number take the lock before they rely on it. */
 static void
 queue_job_locked (GpuWorkers    *workers,
                   GpuWorkerFunc  func,

@@ -314,7 +314,8 @@ gpu_mapping_class_init (GpuMappingClass *klass)
   /**
    * GpuMapping:mapped:
    *
-   * Whether the range is still mapped.
+   * Whether the range is still mapped. Other properties, such as #GpuMapping:address, change at the
+   * same time without a #GObject::notify of their own.
    *
    * Since: 0.1
    */

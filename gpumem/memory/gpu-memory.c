@@ -296,7 +296,8 @@ install_properties (GObjectClass *object_class)
   /**
    * GpuMemory:released:
    *
-   * Whether the memory was released, see gpu_memory_is_released().
+   * Whether the memory was released, see gpu_memory_is_released(). Other properties, such as the
+   * native handle, change at the same time without a #GObject::notify of their own.
    *
    * Since: 0.1
    */
