@@ -578,6 +578,23 @@ limits_messages (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "filter mode 9");
 }
 
+static void
+dispose_and_read (gpointer object)
+{
+  g_autofree GParamSpec **pspecs = NULL;
+  guint n;
+
+  g_object_run_dispose (object);
+  pspecs = g_object_class_list_properties (G_OBJECT_GET_CLASS (object), &n);
+  for (guint i = 0; i < n; i++)
+    {
+      g_auto (GValue) value = G_VALUE_INIT;
+
+      if (pspecs[i]->flags & G_PARAM_READABLE)
+        g_object_get_property (object, pspecs[i]->name, &value);
+    }
+}
+
 /* Functions and properties of objects after g_object_run_dispose(), which a binding may call. */
 static void
 limits_disposed (TestFixture *fixture)
@@ -597,11 +614,11 @@ limits_disposed (TestFixture *fixture)
   g_autoptr (GpuImage) view = NULL;
   g_autoptr (GBytes) bytes = NULL;
 
-  g_object_run_dispose (G_OBJECT (stream));
-  g_object_run_dispose (G_OBJECT (buffer));
-  g_object_run_dispose (G_OBJECT (array));
-  g_object_run_dispose (G_OBJECT (allocator));
-  g_object_run_dispose (G_OBJECT (event));
+  dispose_and_read (stream);
+  dispose_and_read (buffer);
+  dispose_and_read (array);
+  dispose_and_read (allocator);
+  dispose_and_read (event);
 
   g_assert_true (gpu_stream_get_context (stream) == fixture->context);
   bytes = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
@@ -627,7 +644,7 @@ limits_disposed (TestFixture *fixture)
     }
   view = gpu_image_get_level (image, 1, &error);
   g_assert_no_error (error);
-  g_object_run_dispose (G_OBJECT (view));
+  dispose_and_read (view);
   g_assert_true (gpu_image_get_parent (view) == image);
 }
 
