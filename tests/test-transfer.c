@@ -5,6 +5,10 @@
  * exactly when the API promises it. */
 #include "config.h"
 
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "test-util.h"
 
 #define MIB (1024 * 1024)
@@ -676,6 +680,105 @@ transfer_partly_page_locked (TestFixture *fixture)
     }
 }
 
+/* Pages without access. A thread that reads one of them waits until it may continue. */
+static struct
+{
+  guint8 *page;
+  gint    is_reached;               /* atomic */
+  gint    may_continue;             /* atomic */
+} gates[2];
+
+static void
+on_fault (int number, siginfo_t *info, void *data G_GNUC_UNUSED)
+{
+  const gsize size = (gsize) sysconf (_SC_PAGESIZE);
+
+  for (guint i = 0; i < G_N_ELEMENTS (gates); i++)
+    {
+      const guint8 *address = info->si_addr;
+
+      if (address < gates[i].page || address >= gates[i].page + size)
+        continue;
+      g_atomic_int_set (&gates[i].is_reached, TRUE);
+      while (!g_atomic_int_get (&gates[i].may_continue))
+        usleep (1000);
+      mprotect (gates[i].page, size, PROT_READ | PROT_WRITE);
+      return;
+    }
+  signal (number, SIG_DFL);
+}
+
+static void
+close_gate (guint i, guint8 *page)
+{
+  gates[i].page = page;
+  g_atomic_int_set (&gates[i].is_reached, FALSE);
+  g_atomic_int_set (&gates[i].may_continue, FALSE);
+  g_assert_cmpint (mprotect (page, (gsize) sysconf (_SC_PAGESIZE), PROT_NONE), ==, 0);
+}
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *buffer;
+  GBytes    *bytes;
+} LongWrite;
+
+static gpointer
+write_long (gpointer data)
+{
+  const LongWrite *args = data;
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_write (args->stream, GPU_MEMORY (args->buffer), 0, args->bytes,
+                                    &error), error);
+  return NULL;
+}
+
+/* The only copying thread is in a long copy, at its first page, when a short copy begins. The short
+ * copy completes before the thread reaches a page behind its turn. */
+static void
+transfer_turns (TestFixture *fixture)
+{
+  const gsize size = 32 * MIB;
+  guint8 *data = mmap (NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, size);
+  g_autoptr (GpuBuffer) other_buffer = test_buffer (fixture, MIB);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) other_bytes = test_value_bytes (MIB, 5);
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, size);
+  g_autoptr (GpuEvent) event = NULL;
+  LongWrite args = { fixture->stream, buffer, bytes };
+  struct sigaction before;
+  GThread *thread;
+  gboolean success;
+
+  memset (data, 3, size);
+  sigaction (SIGSEGV, &(struct sigaction) { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO },
+             &before);
+  close_gate (0, data);
+  close_gate (1, data + 6 * MIB);
+  gpu_staging_set_n_threads (1);
+  thread = g_thread_new ("long", write_long, &args);
+  while (!g_atomic_int_get (&gates[0].is_reached))
+    g_thread_yield ();
+  test_assert_ok (gpu_stream_write (other, GPU_MEMORY (other_buffer), 0, other_bytes, &error),
+                  error);
+  event = test_record (other);
+  g_atomic_int_set (&gates[0].may_continue, TRUE);
+  success = gpu_event_wait_timeout (event, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error);
+  g_atomic_int_set (&gates[1].may_continue, TRUE);
+  g_thread_join (thread);
+  test_synchronize (fixture->stream);
+  sigaction (SIGSEGV, &before, NULL);
+  gpu_staging_set_n_threads (0);
+  test_assert_ok (success, error);
+  test_assert_content (other_buffer, other_bytes);
+  test_assert_content (buffer, bytes);
+  munmap (data, size);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -685,6 +788,7 @@ main (int    argc,
 
   test_add ("sizes", transfer_sizes);
   test_add ("async", transfer_async);
+  test_add ("turns", transfer_turns);
   test_add ("svm", transfer_svm);
   test_add ("user-event", transfer_user_event);
   test_add ("blocking-user-event", transfer_blocking_user_event);
