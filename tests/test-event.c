@@ -3,6 +3,7 @@
  * callbacks. */
 #include "config.h"
 
+#include "cuda-driver/cuda-driver.h"
 #include "opencl-layer/gpumem-layer.h"
 #include <gpumem/gpumem-bindings.h>
 
@@ -326,6 +327,38 @@ event_failure_propagates (TestFixture *fixture)
   g_assert_false (gpu_event_wait_timeout (far, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error));
   g_assert_nonnull (error);
   g_assert_false (g_error_matches (error, GPU_ERROR, GPU_ERROR_TIMED_OUT));
+}
+
+/* An error of the driver with the code of a time limit is the error of the work, not the end of the
+ * wait. Runs in a process of its own, because event_is_complete() must see the first failure. */
+static void
+event_driver_timeout (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) event = NULL;
+
+  if (!test_is_cuda (fixture, 0))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("the driver injects no faults");
+      return;
+    }
+  if (!g_test_subprocess ())
+    {
+      g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
+      g_test_trap_assert_passed ();
+      return;
+    }
+  fill (stream, buffer, 1);
+  event = test_record (stream);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuEvent[QS]*:1:909:0"));
+  g_assert_false (gpu_event_wait_timeout (event, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error));
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+  g_assert_null (strstr (error->message, "has not completed"));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT, "gpu_event_wait_timeout", "cuEvent", "909");
 }
 
 /* --- waits --------------------------------------------------------------------------- */
@@ -1372,6 +1405,7 @@ main (int argc, char **argv)
   test_add ("failure-reaches-all", event_failure_reaches_all);
   test_add ("failure-propagates", event_failure_propagates);
   test_add ("user-dropped", event_user_dropped);
+  test_add ("driver-timeout", event_driver_timeout);
   test_add ("timeout", event_timeout);
   test_add ("poll", event_poll);
   test_add ("cancel", event_cancel);
