@@ -404,6 +404,29 @@ event_timeout (TestFixture *fixture)
   g_thread_join (thread);
 }
 
+/* A deadline in the past, computed as `deadline - now`, must not wait forever. */
+static void
+event_timeout_negative (TestFixture *fixture)
+{
+  static const gint64 timeouts[] = { -2, G_MININT64 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = test_record (fixture->stream);
+
+  test_assert_ok (gpu_event_wait_timeout (event, -1, NULL, &error), error);
+  for (guint i = 0; i < G_N_ELEMENTS (timeouts); i++)
+    {
+      g_autofree char *value = g_strdup_printf ("%" G_GINT64_FORMAT, timeouts[i]);
+
+      g_assert_false (gpu_event_wait_timeout (event, timeouts[i], NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_event_wait_timeout", value,
+                             "only -1");
+      g_assert_cmpint (gpu_event_poll (event, timeouts[i], NULL, &error), ==,
+                       GPU_EVENT_STATUS_PENDING);
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_event_poll", value,
+                             "only -1");
+    }
+}
+
 static void
 event_poll (TestFixture *fixture)
 {
@@ -1407,6 +1430,7 @@ main (int argc, char **argv)
   test_add ("user-dropped", event_user_dropped);
   test_add ("driver-timeout", event_driver_timeout);
   test_add ("timeout", event_timeout);
+  test_add ("timeout-negative", event_timeout_negative);
   test_add ("poll", event_poll);
   test_add ("cancel", event_cancel);
   test_add ("cancelled-before", event_cancelled_before);

@@ -705,6 +705,17 @@ def test_cancelled_before(fixture):
         assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED), name
 
 
+def test_negative_timeout(fixture):
+    """A deadline in the past, computed as deadline - now, must not wait forever."""
+    event = fixture.stream.record()
+    event.wait()
+    for name in ("wait_timeout", "poll"):
+        for timeout in (-2, -1 << 63):
+            error = catch(ValueError, getattr(event, name), timeout)
+            check_class(error, Gpu.InvalidArgumentError)
+            assert error.message.startswith(f"Event.{name}: ") and str(timeout) in error.message
+
+
 def test_call_on_a_thread(fixture):
     """A message names the call of the program, also if another thread runs the function."""
     memory = Gpu.HostMemory(fixture.context, 16)

@@ -627,6 +627,23 @@ wait_until (GpuEvent      *event,
   return success;
 }
 
+/* Only -1 is no limit: a program that computes `deadline - now` must not block forever once the
+ * deadline has passed. */
+static gboolean
+check_timeout (const char  *function,
+               gint64       timeout_usec,
+               GError     **error)
+{
+  if (timeout_usec >= -1)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the timeout of %" G_GINT64_FORMAT " microseconds is negative; only -1 is no "
+               "limit", function, timeout_usec);
+
+  return FALSE;
+}
+
 static gint64
 get_deadline (gint64 timeout_usec)
 {
@@ -679,15 +696,15 @@ gpu_event_wait (GpuEvent      *event,
 /**
  * gpu_event_wait_timeout:
  * @event: a #GpuEvent
- * @timeout_usec: the timeout in microseconds; negative for no timeout
+ * @timeout_usec: the timeout in microseconds, or -1 for no limit
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
  * Blocks until @event is complete or the timeout expires. If the timeout expires or @cancellable is
  * cancelled, only the wait ends: the work continues.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_TIMED_OUT, the error of the work that failed, or
- *   %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_TIMED_OUT, the error of the work that failed,
+ *   %G_IO_ERROR_CANCELLED, or %GPU_ERROR_INVALID_ARGUMENT if @timeout_usec is below -1
  *
  * Since: 0.1
  */
@@ -701,6 +718,9 @@ gpu_event_wait_timeout (GpuEvent      *event,
 
   g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+
+  if (!check_timeout ("gpu_event_wait_timeout", timeout_usec, error))
+    return FALSE;
 
   if (wait_until (event, "gpu_event_wait_timeout", get_deadline (timeout_usec), cancellable,
                   &failure))
@@ -725,7 +745,7 @@ gpu_event_wait_timeout (GpuEvent      *event,
 /**
  * gpu_event_poll:
  * @event: a #GpuEvent
- * @timeout_usec: the timeout in microseconds; negative for no timeout
+ * @timeout_usec: the timeout in microseconds, or -1 for no limit
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
@@ -733,8 +753,8 @@ gpu_event_wait_timeout (GpuEvent      *event,
  * caller can therefore do other work between two waits.
  *
  * Returns: the status at the end of the wait. If it is %GPU_EVENT_STATUS_FAILED, @error is set. If
- *   it is %GPU_EVENT_STATUS_PENDING, @error is only set if the wait was cancelled or the driver
- *   could not report the status
+ *   it is %GPU_EVENT_STATUS_PENDING, @error is only set if the wait was cancelled, the driver could
+ *   not report the status, or @timeout_usec is below -1
  *
  * Since: 0.1
  */
@@ -751,6 +771,9 @@ gpu_event_poll (GpuEvent      *event,
   g_return_val_if_fail (GPU_IS_EVENT (event), GPU_EVENT_STATUS_PENDING);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable),
                         GPU_EVENT_STATUS_PENDING);
+
+  if (!check_timeout ("gpu_event_poll", timeout_usec, error))
+    return GPU_EVENT_STATUS_PENDING;
 
   if (g_cancellable_set_error_if_cancelled (cancellable, error))
     {

@@ -1272,12 +1272,14 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
 
     def poll(self, timeout_usec, cancellable=None) -> "EventStatus":
         """Waits for at most timeout_usec microseconds, -1 is no limit, and returns the status.
-        Raises the error of the work before the event."""
+        Raises the error of the work before the event, and a ValueError if timeout_usec is below
+        -1."""
         return poll(self, timeout_usec, cancellable)
 
     def wait_timeout(self, timeout_usec, cancellable=None):
-        """Waits for at most timeout_usec microseconds; -1 is no limit. Raises Gpu.TimedOutError at
-        the end of that time, and the error of the work before the event."""
+        """Waits for at most timeout_usec microseconds; -1 is no limit, and any other negative value
+        raises a ValueError. Raises Gpu.TimedOutError at the end of that time, and the error of the
+        work before the event."""
         return wait_timeout(self, timeout_usec, cancellable)
 
     @staticmethod

@@ -405,11 +405,12 @@ def call_waiting(function, *args):
 
 
 def _wait_in_slices(function, event, timeout, cancellable):
-    """Calls a function that waits for at most timeout microseconds; -1 is no limit. Returns its
-    result, or the status of an event that has completed before the last slice."""
+    """Calls a function that waits for at most timeout microseconds; -1 is no limit, and other
+    negative values are errors of the function. Returns its result, or the status of an event that
+    has completed before the last slice."""
     whole = timeout = to_index(timeout, "timeout_usec")
     if takes_signals():
-        while not 0 <= timeout <= _SLICE:
+        while timeout == -1 or timeout > _SLICE:
             status = Gpu.Event.poll(event, _SLICE, cancellable)
             if status != Gpu.EventStatus.PENDING:
                 return status
