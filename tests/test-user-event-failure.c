@@ -91,6 +91,40 @@ overtaken (TestFixture *fixture, GpuStreamFlags flags)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "overtaken");
 }
 
+/* A failure of a stream that has been finalized must not fail the context until its memory is
+ * freed: no new work can end that failure. */
+static void
+failure_of_context (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  GpuStream *stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  guint8 data[SIZE];
+
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    {
+      g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+
+      fill (stream, buffer, 2);
+      fail (gate, "left behind");
+
+      for (guint i = 0; i < 3; i++)
+        {
+          g_assert_false (gpu_context_synchronize (fixture->context, &error));
+          test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_context_synchronize",
+                                 "last work of a stream", "left behind");
+          if (i == 1)
+            g_clear_object (&stream);
+        }
+
+      for (guint i = 0; i < 2; i++)
+        test_assert_ok (gpu_context_synchronize (fixture->context, &error), error);
+      g_assert_false (gpu_buffer_read (buffer, NULL, 0, data, SIZE, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "left behind");
+    }
+  g_clear_object (&stream);
+}
+
 static void
 failure_later_writer (TestFixture *fixture)
 {
@@ -1136,6 +1170,7 @@ int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
+  test_add ("of-context", failure_of_context);
   test_add ("later-writer", failure_later_writer);
   test_add ("later-writer-out-of-order", failure_later_writer_out_of_order);
   test_add ("earlier-use", failure_earlier_use);

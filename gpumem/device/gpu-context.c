@@ -1256,6 +1256,9 @@ synchronize_others (GpuNativeContext  *context,
  * On CUDA, the call blocks forever if a kernel in the driver context never ends. The call fails if
  * a stream of the driver context is capturing a graph, and the capture may become invalid.
  *
+ * If the last work of a stream failed, the call fails until new work is submitted to that stream.
+ * After the stream was finalized, the call reports the failure at most once.
+ *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_DEVICE_LOST or, after all streams have completed, with
  *   the error of the first stream whose last work failed
  *
@@ -1278,9 +1281,11 @@ gpu_context_synchronize (GpuContext  *context,
   for (guint i = 0; i < timelines->len; i++)
     {
       GpuTimeline *timeline = g_ptr_array_index (timelines, i);
-      GError **first = failure == NULL ? &failure : NULL;
 
-      _gpu_timeline_wait (timeline, _gpu_timeline_get_last_point (timeline), first);
+      if (failure == NULL)
+        _gpu_timeline_synchronize (timeline, &failure);
+      else
+        _gpu_timeline_wait (timeline, _gpu_timeline_get_last_point (timeline), NULL);
     }
 
   /* The driver's wait for the context would invalidate the capture of a stream. */

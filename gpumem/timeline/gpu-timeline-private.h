@@ -102,6 +102,8 @@ struct _GpuTimeline
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether any work ever failed */
+  guint64           reported;       /* atomic; the failed last point that gpu_context_synchronize()
+                                     * has reported since the last user was removed, 0 if none */
   gint              is_open;        /* atomic; whether the program has the handle of the driver's
                                      * stream, and may have submitted its own work */
   GpuCaptureRole    capture_role;   /* guarded by the lock of captures of pools */
@@ -176,6 +178,10 @@ void            _gpu_timeline_end_finish      (GpuTimeline       *timeline,
  * borrowed, or if work waits for user events. */
 gboolean        _gpu_timeline_drain_locked    (GpuTimeline       *timeline,
                                                GError           **failure);
+/* Waits for the last point, for gpu_context_synchronize(). A timeline without users reports the
+ * failure of its last point once: no new work can follow the failed work. */
+gboolean        _gpu_timeline_synchronize     (GpuTimeline       *timeline,
+                                               GError           **error);
 /* (transfer full): lists the timelines of @context. */
 GPtrArray      *_gpu_timeline_list            (GpuNativeContext  *context);
 

@@ -375,6 +375,33 @@ _gpu_timeline_wait (GpuTimeline  *timeline,
   return _gpu_timeline_check (timeline, seq, error);
 }
 
+gboolean
+_gpu_timeline_synchronize (GpuTimeline  *timeline,
+                           GError      **error)
+{
+  const guint64 seq = _gpu_timeline_get_last_point (timeline);
+  GError *failure = NULL;
+
+  if (_gpu_timeline_wait (timeline, seq, &failure))
+    return TRUE;
+
+  if (!_gpu_timeline_check (timeline, seq, NULL))
+    {
+      if (g_atomic_int_get (&timeline->users) == 0
+          && __atomic_exchange_n (&timeline->reported, seq, __ATOMIC_RELAXED) == seq)
+        {
+          g_error_free (failure);
+          return TRUE;
+        }
+
+      g_prefix_error (&failure, "the last work of a stream failed: ");
+    }
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
 static gboolean
 wait_for_latch (GpuTimeline   *timeline,
                 GpuLatch      *latch,
