@@ -31,6 +31,7 @@ check_kind (GpuNativeContext  *context,
             GpuFdKinds         kind,
             GError           **error)
 {
+  const GpuFdKinds supported = get_kinds (context, import);
   g_autofree char *kinds = NULL;
   g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_FD_KINDS, kind);
 
@@ -41,13 +42,15 @@ check_kind (GpuNativeContext  *context,
       return FALSE;
     }
 
-  if ((get_kinds (context, import) & kind) != 0)
+  if ((supported & kind) != 0)
     return TRUE;
 
-  kinds = _gpu_flags_get_nicks (GPU_TYPE_FD_KINDS, get_kinds (context, import));
+  kinds = _gpu_flags_get_nicks (GPU_TYPE_FD_KINDS, supported);
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: %s cannot %s memory as a file descriptor of the kind %s, only of: %s",
-               function, context->devices[0]->id, import ? "import" : "export", text, kinds);
+               "%s: %s cannot %s memory as a file descriptor of the kind %s, %s%s",
+               function, context->devices[0]->id, import ? "import" : "export", text,
+               supported != 0 ? "only of: " : "nor of any other kind",
+               supported != 0 ? kinds : "");
 
   return FALSE;
 }
