@@ -794,6 +794,34 @@ launch_empty (TestFixture *fixture)
   assert_ints (buffer, 5);
 }
 
+/* A launch with another block size than the source requires reports both sizes. */
+static void
+launch_required_block (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel __attribute__ ((reqd_work_group_size (4, 2, 1))) void f (__global int *x)\n"
+    "{ x[0] = (int) (get_local_size (0) + 10 * get_local_size (1)); }\n";
+  const GpuExtent grid = { 8, 4, 1 };
+  const GpuExtent wrong = { 8, 1, 1 };
+  const GpuExtent right = { 4, 2, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) out = NULL;
+  gint32 value = 0;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, source, "f");
+  out = test_buffer (fixture, sizeof value);
+  g_assert_false (gpu_stream_launch (fixture->stream, kernel, &grid, &wrong, &error, out));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch", "\"f\"",
+                         "blocks of 4 x 2 x 1, not 8 x 1 x 1");
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, &right, &error, out), error);
+  test_assert_ok (gpu_buffer_read (out, fixture->stream, 0, &value, sizeof value, NULL, &error),
+                  error);
+  g_assert_cmpint (value, ==, 24);
+}
+
 /* An empty launch makes the checks of other launches. */
 static void
 launch_empty_invalid (TestFixture *fixture)
@@ -1092,6 +1120,7 @@ main (int argc, char **argv)
   test_add ("offset-variables", launch_offset_variables);
   test_add ("offset-failure", launch_offset_failure);
   test_add ("offset-attributes", launch_offset_attributes);
+  test_add ("required-block", launch_required_block);
   test_add ("empty", launch_empty);
   test_add ("empty-invalid", launch_empty_invalid);
   test_add ("timed", launch_timed);

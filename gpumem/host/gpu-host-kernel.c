@@ -159,10 +159,10 @@ check_required_block (GpuHostLaunch  *launch,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "host: kernel %s requires blocks of %" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT "x%"
-               G_GSIZE_FORMAT ", not %" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT,
-               launch->entry->name, required[0], required[1], required[2], block[0], block[1],
-               block[2]);
+               "host: kernel \"%s\" requires blocks of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+               " x %" G_GSIZE_FORMAT ", not %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+               G_GSIZE_FORMAT, launch->entry->name, required[0], required[1], required[2], block[0],
+               block[1], block[2]);
 
   return FALSE;
 }

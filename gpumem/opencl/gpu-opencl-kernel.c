@@ -355,6 +355,26 @@ set_launch_error (GError          **error,
                               grid[1], grid[2], chosen);
 }
 
+/* Checks the block size, because the driver's error does not report the size that the source
+ * requires. */
+static gboolean
+check_required_block (const GpuOpenclKernel  *kernel,
+                      const gsize            *block,
+                      GError                **error)
+{
+  const gsize *required = kernel->required_block;
+
+  if (block == NULL || required[0] == 0
+      || memcmp (block, required, sizeof kernel->required_block) == 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "kernel \"%s\" requires blocks of " EXTENT ", not " EXTENT, kernel->name,
+               required[0], required[1], required[2], block[0], block[1], block[2]);
+
+  return FALSE;
+}
+
 /* Checks the size of local memory, because PoCL ends the process if the size is too large. */
 static gboolean
 check_local_size (GpuOpenclKernel         *kernel,
@@ -598,7 +618,8 @@ kernel_launch (GpuNativeStream         *stream,
 
   set_geometry (kernel, grid, block, options != NULL ? options->offset : NULL, &geometry);
 
-  if (!check_local_size (kernel, device, arguments, n_arguments, error)
+  if (!check_required_block (kernel, geometry.local, error)
+      || !check_local_size (kernel, device, arguments, n_arguments, error)
       || (kernel->takes_images && !check_images (kernel, device, arguments, n_arguments, error)))
     return FALSE;
 
