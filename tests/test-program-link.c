@@ -108,6 +108,8 @@ link_invalid_parts (TestFixture *fixture)
     }
   g_assert_null (gpu_program_compile (fixture->context, "__kernel void broken (", NULL, NULL,
                                       &error));
+  g_assert_nonnull (error);
+  g_assert_false (g_str_has_suffix (error->message, "\n"));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "gpu_program_compile");
 }
 

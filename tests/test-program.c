@@ -144,6 +144,8 @@ program_log (TestFixture *fixture)
     {
       program = gpu_program_new_from_source (fixture->context, wrong, NULL, &error);
       g_assert_null (program);
+      g_assert_nonnull (error);
+      g_assert_false (g_str_has_suffix (error->message, "\n"));
       test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "undeclared_thing");
     }
   program = gpu_program_new_from_source (fixture->context, set_source, "-no-such-option-at-all",

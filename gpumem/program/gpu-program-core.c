@@ -403,6 +403,12 @@ _gpu_program_core_build (GpuNativeContext        *context,
   return native != NULL ? core_new (context, native) : NULL;
 }
 
+void
+_gpu_program_end_log (GError *failure)
+{
+  g_strchomp (failure->message);
+}
+
 GpuProgramCore *
 _gpu_program_core_wrap (GpuNativeContext  *context,
                         guint64            handle,

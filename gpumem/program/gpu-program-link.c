@@ -93,6 +93,8 @@ gpu_program_compile (GpuContext  *context,
   all_options = _gpu_program_join_options (context, options);
   part = native->backend->program->compile (native, source, all_options,
                                             (const char *const *) list, &failure);
+  if (part == NULL)
+    _gpu_program_end_log (failure);
 
   return _gpu_native_context_end (native, function, failure, error) ? part : NULL;
 }

@@ -41,6 +41,8 @@ GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
                                          const GpuProgramInputs  *inputs,
                                          gboolean                *from_cache,
                                          GError                 **error);
+/* Removes the line break at the end of the compiler's log in @failure. */
+void            _gpu_program_end_log    (GError                  *failure);
 /* Creates the core of a program that was built outside this library. */
 GpuProgramCore *_gpu_program_core_wrap  (GpuNativeContext        *context,
                                          guint64                  handle,

@@ -445,6 +445,7 @@ gpu_program_initable_init (GInitable     *initable,
     }
   if (program->core == NULL)
     {
+      _gpu_program_end_log (local_error);
       _gpu_native_context_report (native, local_error);
       g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ",
                                   function_of (program));
