@@ -497,6 +497,33 @@ dialect_line_numbers (TestFixture *fixture)
   assert_line (fixture, wrong_vectors, "line_twelve_is_wrong", "12");
 }
 
+/* Errors of a source in another language, or with a type that the dialect lacks, say so. */
+static void
+dialect_other_language (TestFixture *fixture)
+{
+  static const char cuda[] = "extern \"C\" __global__ void f (int *x) { x[0] = 1; }\n";
+  static const char half[] = "__kernel void f (__global float *x) { half h = x[0]; x[1] = h; }\n";
+  const gboolean is_cuda = g_str_equal (gpu_device_get_backend (fixture->device), "cuda");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  program = gpu_program_new_from_source (fixture->context, cuda, NULL, &error);
+  g_assert_cmpint (program != NULL, ==, is_cuda);
+  if (!is_cuda)
+    test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "the source is CUDA C++",
+                           "only builds on the CUDA back end");
+  g_clear_object (&program);
+
+  program = gpu_program_new_from_source (fixture->context, half, NULL, &error);
+  if (program == NULL)          /* a driver may have cl_khr_fp16 */
+    test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "has no type \"half\"");
+  else
+    g_assert_cmpstr (gpu_device_get_backend (fixture->device), ==, "opencl");
+}
+
 /* A program that defines a function with the name of a built-in function either builds, if the
  * compiler accepts it, or fails with an error that contains the name. */
 static void
@@ -627,6 +654,7 @@ main (int argc, char **argv)
   test_add ("vectors", dialect_vectors);
   test_add ("literals", dialect_literals);
   test_add ("line-numbers", dialect_line_numbers);
+  test_add ("other-language", dialect_other_language);
   test_add ("reserved-names", dialect_reserved_names);
   test_add ("vector-operators", dialect_vector_operators);
   test_add ("undefined-builtin", dialect_undefined_builtin);

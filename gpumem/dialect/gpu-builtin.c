@@ -200,32 +200,52 @@ _gpu_builtin_has_name (const char *name)
          || is_vector_access (get_rest (name, "vstore"));
 }
 
-void
-_gpu_builtin_explain_failure (const char  *source,
-                              GError     **error)
+static void
+explain_names (GpuSource  *source,
+               GError    **error)
 {
-  g_autoptr (GString) found = NULL;
-  GpuSource parsed;
+  g_autoptr (GString) found = g_string_new (NULL);
   guint n = 0;
 
-  if (error == NULL || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_BUILD_FAILED))
-    return;
-
-  found = g_string_new (NULL);
-  _gpu_source_init (&parsed, source, "__kernel");
-
-  for (guint i = 0; i < parsed.functions->len; i++)
+  for (guint i = 0; i < source->functions->len; i++)
     {
-      const char *name = ((GpuSourceFunction *) parsed.functions->pdata[i])->name;
+      const char *name = ((GpuSourceFunction *) source->functions->pdata[i])->name;
 
       if (_gpu_builtin_has_name (name))
         g_string_append_printf (found, "%s\"%s\"", n++ > 0 ? ", " : "", name);
     }
 
-  _gpu_source_clear (&parsed);
-
   if (n > 0)
     g_prefix_error (error, "the program defines %s, %s of OpenCL C: rename %s; ", found->str,
                     n == 1 ? "the name of a built-in function" : "names of built-in functions",
                     n == 1 ? "it" : "them");
+}
+
+/* OpenCL drivers with cl_khr_fp16 have the type half, so this only explains errors about it. */
+static void
+explain_language (GpuSource  *source,
+                  GError    **error)
+{
+  const GpuSourceRange all = { 0, source->tokens->len };
+
+  if (source_has (source, all, "__global__") && !source_has (source, all, "__kernel")
+      && !source_has (source, all, "kernel"))
+    g_prefix_error (error, "the source is CUDA C++, which only builds on the CUDA back end; ");
+  else if (source_has (source, all, "half") && strstr ((*error)->message, "half") != NULL)
+    g_prefix_error (error, "the portable dialect has no type \"half\": compute with float; ");
+}
+
+void
+_gpu_builtin_explain_failure (const char  *source,
+                              GError     **error)
+{
+  GpuSource parsed;
+
+  if (error == NULL || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_BUILD_FAILED))
+    return;
+
+  _gpu_source_init (&parsed, source, "__kernel");
+  explain_names (&parsed, error);
+  explain_language (&parsed, error);
+  _gpu_source_clear (&parsed);
 }
