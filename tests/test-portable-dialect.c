@@ -497,6 +497,28 @@ dialect_line_numbers (TestFixture *fixture)
   assert_line (fixture, wrong_vectors, "line_twelve_is_wrong", "12");
 }
 
+/* Compiler messages have the columns of the original source, if the compiler reports columns. */
+static void
+dialect_columns (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel __attribute__ ((reqd_work_group_size (4, 1, 1))) void f (__global int *x, "
+    "__constant int *y, __local int *z) { __global int *a = x; a[0] = misplaced; }\n";
+  const guint column = (guint) (strstr (source, "misplaced") - source) + 1;
+  g_autofree char *place = g_strdup_printf (":1:%u", column);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  /* The translation for CUDA preserves only lines. */
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE)
+      || g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+    return;
+
+  program = gpu_program_new_from_source (fixture->context, source, NULL, &error);
+  g_assert_null (program);
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "misplaced", place);
+}
+
 /* Errors of a source in another language, or with a type that the dialect lacks, say so. */
 static void
 dialect_other_language (TestFixture *fixture)
@@ -654,6 +676,7 @@ main (int argc, char **argv)
   test_add ("vectors", dialect_vectors);
   test_add ("literals", dialect_literals);
   test_add ("line-numbers", dialect_line_numbers);
+  test_add ("columns", dialect_columns);
   test_add ("other-language", dialect_other_language);
   test_add ("reserved-names", dialect_reserved_names);
   test_add ("vector-operators", dialect_vector_operators);

@@ -2,8 +2,8 @@
 /*
  * Rewrites preprocessed OpenCL C as C: removes the qualifiers of kernels, address spaces and image
  * access, and makes variables in local memory thread-local, because one thread runs all work-items
- * of a group. Line breaks are preserved, so that messages of the compiler have the right line
- * numbers.
+ * of a group. Line breaks are preserved, and spaces replace removed words, so that messages of the
+ * compiler have the right line numbers, and mostly the right columns.
  */
 #include "config.h"
 
@@ -37,6 +37,17 @@ _gpu_host_rewriter_copy_rest (GpuHostRewriter *rewriter)
   g_string_append (rewriter->output, rewriter->source.text + rewriter->copied);
 }
 
+/* Removes the token at @i. @word is the word of the program that the prelude replaced by it. */
+static void
+remove_word (GpuHostRewriter *rewriter,
+             guint            i,
+             const char      *word)
+{
+  g_autofree char *spaces = g_strnfill (strlen (word), ' ');
+
+  _gpu_host_rewriter_replace (rewriter, i, spaces);
+}
+
 /* Images that kernels write have a separate type. */
 static void
 replace_access (GpuHostRewriter *rewriter,
@@ -45,7 +56,7 @@ replace_access (GpuHostRewriter *rewriter,
   g_autofree char *type = source_get_kind (&rewriter->source, i + 1) == GPU_SOURCE_WORD
                           ? source_get_text (&rewriter->source, i + 1) : NULL;
 
-  _gpu_host_rewriter_replace (rewriter, i, "");
+  remove_word (rewriter, i, "__write_only");
 
   if (type != NULL && _gpu_host_is_image_type (type))
     {
@@ -66,13 +77,16 @@ replace_word (GpuHostRewriter *rewriter,
 
   if (is_outside && source_is (source, i, "gpu_host_global"))
     _gpu_host_rewriter_replace (rewriter, i, "__attribute__ ((visibility (\"default\")))");
-  else if (source_is (source, i, "gpu_host_kernel") || source_is (source, i, "gpu_host_local")
-           || source_is (source, i, "gpu_host_global"))
-    _gpu_host_rewriter_replace (rewriter, i, "");
+  else if (source_is (source, i, "gpu_host_kernel"))
+    remove_word (rewriter, i, "__kernel");
+  else if (source_is (source, i, "gpu_host_global"))
+    remove_word (rewriter, i, "__global");
+  else if (source_is (source, i, "gpu_host_local"))
+    remove_word (rewriter, i, "__local");
   else if (source_is (source, i, "gpu_host_constant"))
-    _gpu_host_rewriter_replace (rewriter, i, "const");
+    _gpu_host_rewriter_replace (rewriter, i, "const     ");     /* as long as __constant */
   else if (source_is (source, i, "gpu_host_read_only"))
-    _gpu_host_rewriter_replace (rewriter, i, "");
+    remove_word (rewriter, i, "__read_only");
   else if (source_is (source, i, "gpu_host_write_only"))
     replace_access (rewriter, i);
 }
@@ -176,7 +190,11 @@ rewrite_head (GpuHostRewriter *rewriter,
         replace_word (rewriter, i++, depth == 0);
 
       for (; i < end; i++)
-        _gpu_host_rewriter_replace (rewriter, i, "");
+        {
+          g_autofree char *word = source_get_text (source, i);
+
+          remove_word (rewriter, i, word);
+        }
     }
 }
 
