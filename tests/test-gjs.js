@@ -855,7 +855,7 @@ const tests = {
         const add = program.get_kernel('add');
         for (const args of [[], [buffer], [buffer, 1, 2], [1, 1], [buffer, 1e300]]) {
             await raises(Gpu.Error.INVALID_ARGUMENT,
-                () => fixture.stream.launch(scale, 1, null, args), 'scale');
+                () => fixture.stream.launch(scale, 1, null, args), 'scale', 'gpu_stream_launch: ');
         }
         for (const value of [-1, 2 ** 32, 0.5]) {
             await raises(Gpu.Error.INVALID_ARGUMENT,

@@ -538,10 +538,23 @@ function _stream(prototype) {
     // sampler] for a texture object of CUDA C++, a Gpu.Local, a number, or data for their bytes.
     prototype.launch = function (kernel, grid, block = null, args = [],
         {globalOffset = null, sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
-        const launch = Gpu.Launch.new(kernel, _toExtent(grid), _toExtent(block),
-            _toOffset(globalOffset), sharedSize, flags, _toArguments(args, indirect));
-        return this.launch_prepared(launch);
+        const prepared = [_toExtent(grid), _toExtent(block), _toOffset(globalOffset), sharedSize,
+            flags, _toArguments(args, indirect)];
+        try {
+            return this.launch_prepared(Gpu.Launch.new(kernel, ...prepared));
+        } catch (error) {
+            throw _ofLaunch(error);
+        }
     };
+}
+
+// Returns the error as one of the function that the program called.
+function _ofLaunch(error) {
+    if (!error.matches?.(Gpu.Error, error.code))
+        return error;
+    const message = error.message.replace(/^gpu_(launch_new|stream_launch_prepared)\b/,
+        'gpu_stream_launch');
+    return new Gpu.Error({code: error.code, message});
 }
 
 function _kernel(prototype) {
