@@ -3,11 +3,14 @@
 library has the class of its code, on every path on which Python gets an error."""
 
 import asyncio
+import contextlib
 import copy
+import ctypes
 import gc
 import os
 import pickle
 import re
+import signal
 import socket
 import sys
 import threading
@@ -18,7 +21,7 @@ import weakref
 from gi.module import get_introspection_module
 
 from python_util import (C_NAME, DEADLINE, BufferAllocator, Gpu, equal, main, need, need_numpy, np,
-                         run_without_fast, spin)
+                         raises, run_without_fast, spin)
 from gi.repository import Gio, GLib, GObject
 
 TOO_LARGE = 1 << 60
@@ -735,6 +738,61 @@ def test_signal(fixture):
     error = errors.pop()
     assert "the file is incomplete" in error.message, error.message
     check_class(error, Gpu.Error)
+
+
+class Deadline(Exception):
+    """The exception of a signal handler."""
+
+
+@contextlib.contextmanager
+def alarm():
+    """The handler of SIGALRM raises Deadline."""
+    def fail(*args):
+        raise Deadline("alarm")
+
+    previous = signal.signal(signal.SIGALRM, fail)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+
+
+def connect_alarm(pool):
+    """Lets each failed allocation of the pool raise SIGALRM. A function of C raises the signal, so
+    that Python runs the handler after the C call, while it converts the error."""
+    lib, swapped = ctypes.CDLL("libgobject-2.0.so.0"), 2
+    lib.g_signal_connect_data(ctypes.c_void_p(hash(pool)), b"out-of-memory",
+                              getattr(ctypes.CDLL(None), "raise"),
+                              ctypes.c_void_p(signal.SIGALRM), None, swapped)
+
+
+def test_signal_handler(fixture):
+    """An exception of a signal handler takes the place of the error of the call that it
+    interrupts."""
+    pool = Gpu.MemoryPool(fixture.context)
+    pool.limit = 1 << 20
+    connect_alarm(pool)
+    calls = [lambda: pool(2 << 20), lambda: pool.alloc_buffer(2 << 20),
+             lambda: pool.alloc(2 << 20)]
+    if fixture.device.backend != "opencl":      # where blocks have no addresses
+        calls.append(lambda: pool.alloc_blocks([2 << 20]))
+    with alarm():
+        for call in calls:
+            equal(catch(Deadline, call).args, ("alarm",))
+
+
+def test_signal_handler_in_wait(fixture):
+    """An exception of a signal handler ends a loop of waits that time out."""
+    event = fixture.user_event()
+    with alarm():
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with raises(Deadline, "alarm"):
+            while True:
+                try:
+                    event.wait_timeout(20000)
+                except TimeoutError:
+                    pass
+    event.complete()
 
 
 class Refusing(BufferAllocator):

@@ -87,14 +87,6 @@ gpu_fast_forward (PyObject         *callable,
 }
 
 PyObject *
-gpu_fast_raise (GError *error)
-{
-  pyg_error_check (&error);
-
-  return NULL;
-}
-
-PyObject *
 gpu_fast_pack (PyObject    *callable,
                PyObject   **items,
                Py_ssize_t   n_items)
@@ -160,6 +152,29 @@ get_class (GpuFastClass *class)
   Py_INCREF (type);
 
   return type;
+}
+
+/* The class is Python code, in which Python runs signal handlers. An exception of a handler takes
+ * the place of the error; pyg_error_check() would print it, and raise a RuntimeError. */
+PyObject *
+gpu_fast_raise (GError *error)
+{
+  static GpuFastClass class = { .namespace = "GLib", .name = "Error" };
+  PyTypeObject *type = get_class (&class);
+  PyObject *exception = NULL;
+
+  if (type != NULL)
+    exception = PyObject_CallFunction ((PyObject *) type, "szi", error->message,
+                                       g_quark_to_string (error->domain), error->code);
+
+  if (exception != NULL)
+    PyErr_SetObject ((PyObject *) Py_TYPE (exception), exception);
+
+  Py_XDECREF (exception);
+  Py_XDECREF (type);
+  g_error_free (error);
+
+  return NULL;
 }
 
 gboolean

@@ -290,7 +290,7 @@ _ENUM_LINE = "if type_({0}) is not {1}_: {0} = to_enum_({0}, {0!r}, {1}_)"
 _NAMES = {"type_": type, "int_": int, "str_": str, "to_enum_": to_enum, "to_index_": to_index,
           "to_indices_": to_indices, "to_text_": to_text, "to_texts_": to_texts,
           "stream_": None, "to_stream_": to_stream,
-          "errors_": (OverflowError, TypeError), "run_": run}
+          "errors_": (OverflowError, RuntimeError, TypeError), "run_": run}
 
 
 def _list_parameters(info, has_self):
@@ -371,9 +371,23 @@ def _explain_type(info, error, values):
     return error
 
 
+def _recover(error):
+    """Returns the exception that PyGObject has replaced with a RuntimeError: that of a signal
+    handler, which Python ran during the conversion of a GError. PyGObject has printed it, and has
+    thereby stored it in sys."""
+    if type(error) is RuntimeError and error.args == ("Converting the GError failed",):
+        stored = vars(sys)
+        error = stored.pop("last_value", error)
+        for name in "last_type", "last_traceback", "last_exc":
+            stored.pop(name, None)
+    return error
+
+
 def _explain(info, error, values):
     """Returns an exception that names the argument that PyGObject has rejected. values has the
     arguments by name."""
+    if isinstance(error, RuntimeError):         # also a GLib.Error
+        return _recover(error)
     if isinstance(error, OverflowError):
         return _explain_overflow(info, error, values)
     return _explain_type(info, error, values)
