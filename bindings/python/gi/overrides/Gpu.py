@@ -1220,11 +1220,13 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
             return
         try:
             self.unmap()
-        except (BufferError, GLib.Error):
-            # A traceback may hold views, so that unmap() fails. Do not replace the exception that
-            # ended the block.
+        except (BufferError, GLib.Error) as error:
+            # Do not replace the exception that ended the block
             if kind is None:
                 raise
+            if isinstance(error, BufferError) and hasattr(exception, "add_note"):
+                exception.add_note("Gpu.Mapping: the memory stays mapped while views of it exist; "
+                                   "the traceback of this exception may hold them")
 
     def __repr__(self):
         if not self.get_property("mapped"):
