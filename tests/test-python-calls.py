@@ -71,6 +71,8 @@ def test_array_types(fixture):
             array.write(np.zeros(6, wrong))
         with raises(ValueError, "int32"):
             array.read_into(np.zeros(6, wrong))
+    with raises(TypeError, "float64", "int32", "array[...] = data converts"):
+        array.write([1.5] * 6)
     for call in array.write, array.read_into:
         with raises(Gpu.Error.NOT_SUPPORTED, "byte order"):
             call(np.zeros(6, ">i4"))

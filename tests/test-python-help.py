@@ -134,6 +134,28 @@ def plain_docs_of_attributes():
     assert "reports for the kernel, as a" in text, text
 
 
+PRINT_DOCS = """
+import gi, inspect
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu
+for kind in Gpu.Array, Gpu.Buffer, Gpu.Event, Gpu.Image, Gpu.Kernel, Gpu.Mapping, Gpu.Stream:
+    for name in "__getitem__ __call__ copy fill launch read read_into record unmap wait write \\
+                 zeros".split():
+        print(kind.__name__, name, inspect.getdoc(getattr(kind, name, None)))
+"""
+
+
+def plain_docs_of_methods():
+    """A method of the C module has the docstring of the method that it replaces."""
+    if not HAS_MODULE:
+        raise Skip("this run has no C module")
+    fast, slow = [subprocess.run([sys.executable, "-c", PRINT_DOCS], timeout=300, text=True,
+                                 env=dict(os.environ, GPUMEM_PYTHON_FAST=enabled), check=True,
+                                 capture_output=True).stdout for enabled in ("1", "0")]
+    assert "A list of numbers selects rows" in fast, fast
+    equal(fast.split("\n"), slow.split("\n"))
+
+
 def plain_signatures():
     """Every function and method has a signature, which begins with self or cls unless it is bound
     or static, and has the parameters of the docstring."""

@@ -584,7 +584,9 @@ replace_class_method (PyTypeObject   *type,
   if (bound != NULL && PyMethod_Check (bound))
     {
       method->original = gpu_fast_new_ref (PyMethod_GET_FUNCTION (bound));
-      descriptor = PyDescr_NewClassMethod (type, def);
+
+      if (gpu_fast_add_doc (def, method->original))
+        descriptor = PyDescr_NewClassMethod (type, def);
     }
 
   if (descriptor != NULL)
@@ -602,14 +604,10 @@ install_new (PyTypeObject *type)
   static PyMethodDef empty_def =
     GPU_FAST_DEF ("empty", array_empty,
                   "context, shape, dtype='float64', order='C', allocator=None, stream=None, "
-                  "strides=None",
-                  "Creates an array with undefined contents. If strides (in bytes) are given, the "
-                  "order is ignored. With a negative stride the first element is not at the start "
-                  "of the memory, as in NumPy.");
+                  "strides=None");
   static PyMethodDef zeros_def =
     GPU_FAST_DEF ("zeros", array_zeros,
-                  "context, shape, dtype='float64', order='C', allocator=None, stream=None",
-                  "Creates an array of zeros.");
+                  "context, shape, dtype='float64', order='C', allocator=None, stream=None");
 
   empty_def.ml_flags |= METH_CLASS;
   zeros_def.ml_flags |= METH_CLASS;
@@ -724,24 +722,11 @@ static gboolean
 install_work (PyTypeObject *type)
 {
   static PyMethodDef copy_def =
-    GPU_FAST_DEF ("copy", array_copy,
-                  "allocator=None, stream=None, order='K'",
-                  "Returns a new array with a copy of the elements, made on the device. The order "
-                  "is \"C\", \"F\", \"A\" for \"F\" if this array is contiguous in that order "
-                  "alone, otherwise \"C\", or \"K\" for that of this array.");
+    GPU_FAST_DEF ("copy", array_copy, "allocator=None, stream=None, order='K'");
   static PyMethodDef fill_def =
-    GPU_FAST_DEF ("fill", array_fill,
-                  "value, stream=None",
-                  "Sets all elements to a value. Bytes are used as the bytes of an element; any "
-                  "other value is converted.");
+    GPU_FAST_DEF ("fill", array_fill, "value, stream=None");
   static PyMethodDef getitem_def =
-    GPU_FAST_DEF ("__getitem__", array_getitem,
-                  "key",
-                  "Returns a view of the same memory, never a copy. The key is a number, a slice, "
-                  "None for a new axis, ..., a tuple of these, or the name of a field of a record. "
-                  "The view of a single element has no dimensions: item() returns its value. "
-                  "Raises IndexError for a number out of bounds, and TypeError for arrays of "
-                  "numbers or truth values.");
+    GPU_FAST_DEF ("__getitem__", array_getitem, "key");
 
   return gpu_fast_replace (type, &copy_def, &copy_method)
          && gpu_fast_replace (type, &fill_def, &fill_method)
@@ -752,24 +737,13 @@ gboolean
 gpu_fast_install_array (void)
 {
   static PyMethodDef copy_to_device_def =
-    GPU_FAST_DEF ("copy_to_device", array_copy_to_device,
-                  "data, stream=None",
-                  "Copies data to this array, like write(). This is the name in Numba.");
+    GPU_FAST_DEF ("copy_to_device", array_copy_to_device, "data, stream=None");
   static PyMethodDef read_into_def =
-    GPU_FAST_DEF ("read_into", array_read_into,
-                  "target, stream=None",
-                  "Reads into a writable NumPy array of the same shape and type. Returns that "
-                  "array.");
+    GPU_FAST_DEF ("read_into", array_read_into, "target, stream=None");
   static PyMethodDef to_numpy_def =
-    GPU_FAST_DEF ("to_numpy", array_to_numpy,
-                  "stream=None",
-                  "Returns a new NumPy array with the elements. Waits even with a stream.");
+    GPU_FAST_DEF ("to_numpy", array_to_numpy, "stream=None");
   static PyMethodDef write_def =
-    GPU_FAST_DEF ("write", array_write,
-                  "data, stream=None",
-                  "Copies a Gpu.Array of any context, a NumPy array, or anything that "
-                  "numpy.asarray() accepts, to this array. NumPy data are broadcast to the shape "
-                  "of this array. Types are never converted.");
+    GPU_FAST_DEF ("write", array_write, "data, stream=None");
   PyTypeObject *type = gpu_fast_types.array;
 
   return gpu_fast_replace (type, &read_into_def, &read_into_method)

@@ -470,21 +470,13 @@ gboolean
 gpu_fast_install_buffer (void)
 {
   static PyMethodDef read_def =
-    GPU_FAST_DEF ("read", buffer_read,
-                  "offset=0, size=None, stream=None",
-                  "Returns the contents of the buffer, or of a part of it, as bytes.");
+    GPU_FAST_DEF ("read", buffer_read, "offset=0, size=None, stream=None");
   static PyMethodDef read_bytes_def =
-    GPU_FAST_DEF ("read_bytes", buffer_read_bytes,
-                  "stream, offset, size, cancellable=None", "");
+    GPU_FAST_DEF ("read_bytes", buffer_read_bytes, "stream, offset, size, cancellable=None");
   static PyMethodDef read_into_def =
-    GPU_FAST_DEF ("read_into", buffer_read_into,
-                  "target, offset=0, stream=None",
-                  "Reads from the buffer into a writable bytes-like "
-                  "object and waits. Returns the number of bytes.");
+    GPU_FAST_DEF ("read_into", buffer_read_into, "target, offset=0, stream=None");
   static PyMethodDef write_def =
-    GPU_FAST_DEF ("write", buffer_write,
-                  "data, offset=0, stream=None",
-                  "Copies bytes-like data to the buffer and waits.");
+    GPU_FAST_DEF ("write", buffer_write, "data, offset=0, stream=None");
   PyTypeObject *type = gpu_fast_types.buffer;
 
   read_bytes_def.ml_doc = g_strconcat (read_bytes_def.ml_doc,

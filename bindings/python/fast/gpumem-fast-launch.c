@@ -326,21 +326,13 @@ gpu_fast_install_launch (void)
   static PyMethodDef call_def =
     GPU_FAST_DEF ("__call__", kernel_call,
                   "stream, grid, block=None, *args, shared_size=0, flags=0, allow_empty=False, "
-                  "global_offset=None",
-                  "Launches: kernel (stream, grid, block, *arguments).");
+                  "global_offset=None");
   static PyMethodDef launch_def =
     GPU_FAST_DEF ("launch", stream_launch,
                   "kernel, grid, block=None, args=(), shared_size=0, flags=0, indirect=(), *, "
-                  "allow_empty=False, global_offset=None",
-                  "Launches a kernel over a grid of work-items. The grid is an int or a tuple of "
-                  "up to three ints. With allow_empty, a size of 0 is no error. "
-                  "An argument is memory, an array over memory, None, a number, "
-                  "or any other bytes-like object for its bytes. "
-                  "For a parameter that is a number, an array of one element is that number.");
+                  "allow_empty=False, global_offset=None");
   static PyMethodDef launch_prepared_def =
-    GPU_FAST_DEF ("launch_prepared", stream_launch_prepared,
-                  "launch",
-                  "Runs a Gpu.Launch.");
+    GPU_FAST_DEF ("launch_prepared", stream_launch_prepared, "launch");
 
   return gpu_fast_replace (gpu_fast_types.kernel, &call_def, &call_method)
          && gpu_fast_replace (gpu_fast_types.stream, &launch_def, &launch_method)

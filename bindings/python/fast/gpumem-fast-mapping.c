@@ -413,12 +413,9 @@ static gboolean
 install_maps (void)
 {
   static PyMethodDef buffer_def =
-    GPU_FAST_DEF ("map", buffer_map, MAP_SIGNATURE,
-                  "Maps the buffer for the host and waits. Returns a Gpu.Mapping.");
+    GPU_FAST_DEF ("map", buffer_map, MAP_SIGNATURE);
   static PyMethodDef svm_def =
-    GPU_FAST_DEF ("map", svm_map, MAP_SIGNATURE,
-                  "Maps the memory for the host, at the same address, and waits. Returns a "
-                  "Gpu.Mapping.");
+    GPU_FAST_DEF ("map", svm_map, MAP_SIGNATURE);
 
   return gpu_fast_replace (gpu_fast_types.buffer, &buffer_def, &buffer_map_method)
          && gpu_fast_replace (gpu_fast_types.svm, &svm_def, &svm_map_method);
@@ -427,22 +424,15 @@ install_maps (void)
 gboolean
 gpu_fast_install_mapping (void)
 {
-  static PyMethodDef export_def = GPU_FAST_DEF ("_export", mapping_export, "", "");
+  static PyMethodDef export_def = GPU_FAST_DEF ("_export", mapping_export, "");
   static PyMethodDef to_numpy_def =
-    GPU_FAST_DEF ("to_numpy", mapping_to_numpy,
-                  "dtype=None, shape=-1, order='C'",
-                  "Returns a NumPy array over the mapped bytes, or over the texels of an image. If "
-                  "no type and no shape are given, and all of a Gpu.Svm.shaped() is mapped, the "
-                  "array has the type and shape of that memory.");
+    GPU_FAST_DEF ("to_numpy", mapping_to_numpy, "dtype=None, shape=-1, order='C'");
   static PyMethodDef unmap_def =
-    GPU_FAST_DEF ("unmap", mapping_unmap,
-                  "",
-                  "Ends the mapping, and waits until the device has the contents. Raises "
-                  "BufferError while a view of the mapping exists.");
+    GPU_FAST_DEF ("unmap", mapping_unmap, "");
   static PyMethodDef enter_def = { "__enter__", mapping_enter, METH_NOARGS,
                                    "__enter__($self)\n--\n\n" };
   static PyMethodDef exit_def = GPU_FAST_DEF ("__exit__", mapping_exit,
-                                              "kind, exception, traceback", "");
+                                              "kind, exception, traceback");
   PyTypeObject *type = gpu_fast_types.mapping;
 
   mapped_quark = g_quark_from_static_string ("gpumem-python-mapped");

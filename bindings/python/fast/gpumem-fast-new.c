@@ -335,16 +335,16 @@ gboolean
 gpu_fast_install_new (void)
 {
   static PyMethodDef defs[] = {
-    [NEW_BUFFER] = GPU_FAST_DEF ("__new__", buffer_new, "context, size_or_data, flags=0", ""),
+    [NEW_BUFFER] = GPU_FAST_DEF ("__new__", buffer_new, "context, size_or_data, flags=0"),
     [NEW_SAMPLER] = GPU_FAST_DEF ("__new__", sampler_new,
                                   "context, normalized_coordinates=False, address_mode=0, "
-                                  "filter_mode=0, **properties", ""),
-    [NEW_STREAM] = GPU_FAST_DEF ("__new__", stream_new, "context, flags=0", ""),
+                                  "filter_mode=0, **properties"),
+    [NEW_STREAM] = GPU_FAST_DEF ("__new__", stream_new, "context, flags=0"),
     [NEW_SVM] = GPU_FAST_DEF ("__new__", svm_new,
-                              "context, size, svm_flags=0, flags=0, alignment=0", "")
+                              "context, size, svm_flags=0, flags=0, alignment=0")
   };
   static PyMethodDef slice_def =
-    GPU_FAST_DEF ("__getitem__", buffer_getitem, "key", "Returns a slice, buffer[a:b].");
+    GPU_FAST_DEF ("__getitem__", buffer_getitem, "key");
 
   return install_constructor (NEW_BUFFER, gpu_fast_types.buffer, &defs[NEW_BUFFER])
          && install_constructor (NEW_SAMPLER, gpu_fast_types.sampler, &defs[NEW_SAMPLER])

@@ -115,10 +115,7 @@ gboolean
 gpu_fast_install_pool (void)
 {
   static PyMethodDef alloc_def =
-    GPU_FAST_DEF ("alloc_buffer", pool_alloc_buffer,
-                  "size, stream=None",
-                  "Allocates size bytes as a Gpu.Buffer; None for a "
-                  "size of 0. Releasing the last reference frees the buffer.");
+    GPU_FAST_DEF ("alloc_buffer", pool_alloc_buffer, "size, stream=None");
 
   return gpu_fast_replace (gpu_fast_types.pool, &alloc_def, &alloc_method);
 }

@@ -249,14 +249,10 @@ static gboolean
 install_images (void)
 {
   static PyMethodDef read_def =
-    GPU_FAST_DEF ("read_into", image_read_into,
-                  "target, origin=None, extent=None, stream=None",
-                  "Reads a region of the image into a writable, contiguous bytes-like object of "
-                  "the same size and waits. Returns the number of bytes.");
+    GPU_FAST_DEF ("read_into", image_read_into, "target, origin=None, extent=None, stream=None");
   static PyMethodDef write_def =
     GPU_FAST_DEF ("write", image_write,
-                  "data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None",
-                  "Copies bytes-like data to a region of the image and waits.");
+                  "data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None");
   PyTypeObject *type = gpu_fast_types.image;
 
   return gpu_fast_replace (type, &read_def, &image_read_method)
@@ -268,18 +264,13 @@ gpu_fast_install_region (void)
 {
   static PyMethodDef copy_def =
     GPU_FAST_DEF ("copy_region", stream_copy_region,
-                  "destination, source, extent, destination_layout=None, source_layout=None",
-                  "Copies a region of up to three dimensions. A layout is (x, y, z, row_pitch, "
-                  "slice_pitch); the last numbers may be omitted.");
+                  "destination, source, extent, destination_layout=None, source_layout=None");
   static PyMethodDef write_def =
     GPU_FAST_DEF ("write_region", stream_write_region,
-                  "destination, data, extent, destination_layout=None, data_layout=None, copy=True",
-                  "Copies a region of up to three dimensions from bytes-like data: see "
-                  "copy_region() and write().");
+                  "destination, data, extent, destination_layout=None, data_layout=None, "
+                  "copy=True");
   static PyMethodDef fill_def =
-    GPU_FAST_DEF ("fill_image", stream_fill_image,
-                  "image, color, origin=None, extent=None",
-                  "Fills a region of an image with a Gpu.Color, or with the components of one.");
+    GPU_FAST_DEF ("fill_image", stream_fill_image, "image, color, origin=None, extent=None");
   PyTypeObject *type = gpu_fast_types.stream;
 
   return install_images () && gpu_fast_replace (type, &copy_def, &copy_method)

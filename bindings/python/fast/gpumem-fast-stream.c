@@ -421,13 +421,9 @@ static gboolean
 install_events (void)
 {
   static PyMethodDef record_def =
-    GPU_FAST_DEF ("record", stream_record,
-                  "flags=0",
-                  "Records an event, which is complete when all earlier work of the stream is.");
+    GPU_FAST_DEF ("record", stream_record, "flags=0");
   static PyMethodDef wait_def =
-    GPU_FAST_DEF ("wait", event_wait,
-                  "cancellable=None",
-                  "Waits for the event.");
+    GPU_FAST_DEF ("wait", event_wait, "cancellable=None");
 
   return gpu_fast_replace (gpu_fast_types.stream, &record_def, &record_method)
          && gpu_fast_replace (gpu_fast_types.event, &wait_def, &wait_method);
@@ -438,26 +434,13 @@ gpu_fast_install_stream (void)
 {
   static PyMethodDef copy_def =
     GPU_FAST_DEF ("copy", stream_copy,
-                  "destination, source, size=None, destination_offset=0, source_offset=0",
-                  "Copies memory, by default all of the source. All methods that read, write "
-                  "and fill also accept a contiguous Gpu.Array, an array over memory, or a part "
-                  "of such an array, and then use its bytes in the memory: see "
-                  "Gpu.memory_of(). Gpu.Array.copy_to_device() copies elements.");
+                  "destination, source, size=None, destination_offset=0, source_offset=0");
   static PyMethodDef fill_def =
-    GPU_FAST_DEF ("fill", stream_fill,
-                  "destination, pattern, offset=0, size=None",
-                  "Fills memory with a repeated pattern: a NumPy scalar, a "
-                  "bytes-like object or an int of one byte.");
+    GPU_FAST_DEF ("fill", stream_fill, "destination, pattern, offset=0, size=None");
   static PyMethodDef write_def =
-    GPU_FAST_DEF ("write", stream_write,
-                  "destination, data, offset=0, copy=True",
-                  "Copies bytes-like data to memory. The caller may change "
-                  "the data after the call. With copy=False the data are not copied first, and "
-                  "the stream reads them when it reaches the write.");
+    GPU_FAST_DEF ("write", stream_write, "destination, data, offset=0, copy=True");
   static PyMethodDef synchronize_def =
-    GPU_FAST_DEF ("synchronize", stream_synchronize,
-                  "cancellable=None",
-                  "Waits for all work submitted before the call.");
+    GPU_FAST_DEF ("synchronize", stream_synchronize, "cancellable=None");
   PyTypeObject *type = gpu_fast_types.stream;
 
   return install_events () && gpu_fast_replace (type, &copy_def, &copy_method)

@@ -8,6 +8,21 @@
 GpuFastTypes gpu_fast_types;
 
 gboolean
+gpu_fast_add_doc (PyMethodDef *def,
+                  PyObject    *original)
+{
+  PyObject *doc = PyObject_GetAttrString (original, "__doc__");
+  const char *text = doc == NULL || doc == Py_None ? NULL : PyUnicode_AsUTF8 (doc);
+
+  if (text != NULL)
+    def->ml_doc = g_strconcat (def->ml_doc, text, NULL);
+
+  Py_XDECREF (doc);
+
+  return PyErr_Occurred () == NULL;
+}
+
+gboolean
 gpu_fast_replace (PyTypeObject  *type,
                   PyMethodDef   *def,
                   GpuFastMethod *method)
@@ -25,7 +40,7 @@ gpu_fast_replace (PyTypeObject  *type,
 
   method->original = PyObject_GetAttrString ((PyObject *) type, def->ml_name);
 
-  if (method->original == NULL)
+  if (method->original == NULL || !gpu_fast_add_doc (def, method->original))
     return FALSE;
 
   descriptor = PyDescr_NewMethod (type, def);

@@ -110,11 +110,16 @@ PyObject *gpu_fast_leave (GpuFastFrame *frame,
 #define GPU_FAST_WAIT_SYMBOLS "gpu_stream_record gpu_event_poll"
 
 /* inspect.signature() returns @signature. */
-#define GPU_FAST_DEF(name, func, signature, doc) \
+#define GPU_FAST_DEF(name, func, signature) \
   { name, (PyCFunction) (void (*) (void)) func##_framed, METH_FASTCALL | METH_KEYWORDS, \
-    name "($self, " signature ")\n--\n\n" doc }
+    name "($self, " signature ")\n--\n\n" }
 
-/* Installs the method @def in @type. Returns FALSE with an exception on failure. */
+/* Appends the docstring of the method @original to the signature in @def, for the life of the
+ * process. Returns FALSE with an exception on failure. */
+gboolean  gpu_fast_add_doc  (PyMethodDef       *def,
+                             PyObject          *original);
+/* Installs the method @def in @type, with the docstring of the method that it replaces. Returns
+ * FALSE with an exception on failure. */
 gboolean  gpu_fast_replace  (PyTypeObject      *type,
                              PyMethodDef       *def,
                              GpuFastMethod     *method);

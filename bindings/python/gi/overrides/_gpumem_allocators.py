@@ -261,8 +261,8 @@ def _ending(end):
 
 class StatisticsAllocatorMethods:
     """Gpu.StatisticsAllocator(upstream): an allocator with the counters current_bytes, peak_bytes,
-    total_bytes, current_count and so on. They are attributes, and keys of the dictionary
-    counters."""
+    total_bytes, current_count and so on. They are attributes, and entries of the dictionary
+    counters, whose keys have hyphens, such as "current-bytes"."""
 
     def __new__(cls, upstream):
         return Gpu.StatisticsAllocator.new(upstream)

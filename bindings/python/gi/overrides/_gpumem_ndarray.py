@@ -450,8 +450,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
 
     def write(self, data, stream=None):
         """Copies a Gpu.Array of any context, a NumPy array, or anything that numpy.asarray()
-        accepts, to this array. NumPy data are broadcast to the shape of this array. Types are never
-        converted."""
+        accepts, to this array. NumPy data are broadcast to the shape of this array. The data must
+        have the dtype of this array: that of a list of floats is float64. array[...] = data
+        converts data of the host."""
         on = get_stream(stream, self.context)
         if isinstance(data, Gpu.Array):
             submit_on(on, stream, lambda: Gpu.Stream.copy_array(on, self, data))
@@ -462,7 +463,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
                 array = _broadcast(array, self.shape)
             if array.dtype is not self.dtype and to_dtype(array.dtype) != self.get_dtype():
                 raise TypeError(f"elements of type {array.dtype} cannot be written to an array of "
-                                f"{self.get_dtype().name}: convert them first")
+                                f"{self.get_dtype().name}: array[...] = data converts them")
             if stream is None:
                 run_copy(lambda: _transfer(on, Gpu.Stream.write_array, self, array, False),
                          array.nbytes)

@@ -93,7 +93,8 @@ class MemoryPoolMethods:
     Gpu.using_allocator(pool):". The end of the statement does not return cached memory to the
     driver: call trim().
 
-    All statistics are attributes, such as managed_bytes, and keys of the dictionary statistics."""
+    All statistics are attributes, such as managed_bytes, and entries of the dictionary statistics,
+    whose keys have hyphens, such as "managed-bytes"."""
 
     def __new__(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE):
         return Gpu.MemoryPool.new(context, kind, flags)
