@@ -887,7 +887,7 @@ file_open_errors (void)
 
   g_assert_cmpint (pipe (ends), ==, 0);
   refuse_fd (ends[0], "GpuInputStream");
-  refuse_fd (ends[1], "pipes");
+  refuse_fd (ends[1], "pipe");
   refuse_fd (-1, "file descriptor -1 is not open");
   refuse_fd (open (g_get_tmp_dir (), O_RDONLY | O_CLOEXEC), "regular file");
   refuse_fd (open ("/dev/null", O_WRONLY | O_APPEND | O_CLOEXEC), "appending");

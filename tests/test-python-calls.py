@@ -74,7 +74,7 @@ def test_array_types(fixture):
     with raises(TypeError, "float64", "int32", "array[...] = data converts"):
         array.write([1.5] * 6)
     for call in array.write, array.read_into:
-        with raises(Gpu.Error.NOT_SUPPORTED, "byte order"):
+        with raises(Gpu.Error.NOT_SUPPORTED, "byte order", "astype('"):
             call(np.zeros(6, ">i4"))
     for dtype in (np.dtype([("a", "i4"), ("b", "f4")]), np.dtype("V12")):
         record = Gpu.Array(fixture.context, 3, dtype)
@@ -508,6 +508,8 @@ def test_map_bytes(fixture):
         for index in (True, *((np.int8(3), np.array(3)) if np is not None else ())):
             equal(mapping[index], bytes(mapping)[index])
         mapping[False] = 0
+        with raises(ValueError, "4 bytes cannot replace 3 bytes of a mapping"):
+            mapping[1:4] = b"abcd"
         for key in "a", None, 1.5, (1, 2), (1,), ...:
             for call in mapping.__getitem__, lambda i: mapping.__setitem__(i, 0):
                 with raises(TypeError, "index of a mapping", str(key)):

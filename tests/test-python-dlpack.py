@@ -618,8 +618,9 @@ def test_not_reached(fixture):
         with raises(ValueError, "stream 0"):
             array.__dlpack__(stream=0)
     array.memory.release()
-    with raises(BufferError):
+    with raises(BufferError, "Array.__dlpack__: ", "released"):
         array.__dlpack__()
+    assert ", released>" in repr(array), repr(array)
     assert not hasattr(array, "__cuda_array_interface__")
 
 

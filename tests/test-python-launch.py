@@ -304,6 +304,14 @@ extern "C" __global__ void triple (unsigned *x)
         fixture.stream.launch(kernel, 1, args=(np.zeros(1),))
 
 
+def test_array_with_gaps(fixture):
+    """The error for an array with gaps names the argument."""
+    need_numpy()
+    kernel = fixture.program().triple
+    with raises(ValueError, "the array of Gpu.InOut, argument 0, of shape (4,)", "not contiguous"):
+        fixture.stream.launch(kernel, 4, args=(Gpu.InOut(np.zeros(8, "uint32")[::2]),))
+
+
 # --- memory of other libraries -------------------------------------------------------------------
 
 class Foreign:

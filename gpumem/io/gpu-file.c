@@ -169,8 +169,9 @@ set_wrong_type (const char  *function,
                 GError     **error)
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: %s is not a regular file or a block device; for pipes and sockets, use "
-               "GpuInputStream or GpuOutputStream", function, name);
+               "%s: %s is not a regular file or a block device; to read from a pipe or a socket, "
+               "use a GpuOutputStream over the memory, and to write to it, a GpuInputStream",
+               function, name);
 }
 
 static gboolean

@@ -1204,7 +1204,14 @@ class Mapping(_WithoutConstructor, Gpu.Mapping):
         return self.view()[self._to_number(key)]
 
     def __setitem__(self, key, value):
-        self.view()[key if isinstance(key, slice) else self._to_number(key)] = value
+        try:
+            self.view()[key if isinstance(key, slice) else self._to_number(key)] = value
+        except ValueError:
+            there = len(range(*key.indices(len(self)))) if isinstance(key, slice) else 1
+            here = memoryview(value).nbytes if isinstance(key, slice) else there
+            if here == there:
+                raise
+            raise ValueError(f"{here} bytes cannot replace {there} bytes of a mapping") from None
 
     def __iter__(self):
         return iter(self.view())

@@ -111,12 +111,14 @@ def array_over_bytes(data, dtype, shape, order):
         del data
 
 
-def _check_contiguous(array, writable):
+def _check_contiguous(array, writable, name=None):
     if not array.flags.forc:
         advice = "pass numpy.ascontiguousarray (array), or Gpu.Array.from_numpy()"
         if writable:
             advice = "read into a contiguous array, or use Gpu.Array.read_into()"
-        raise ValueError(f"an array of shape {tuple(array.shape)} and strides "
+        if name is not None:
+            advice = "pass a contiguous array"
+        raise ValueError(f"{name or 'an array'} of shape {tuple(array.shape)} and strides "
                          f"{tuple(array.strides)} is not contiguous, in C or in Fortran order: "
                          f"{advice}")
 
@@ -141,21 +143,21 @@ def is_array_like(data):
     return hasattr(data, "__array_interface__") or hasattr(data, "__array__")
 
 
-def _to_bytes(array, writable):
+def _to_bytes(array, writable, name=None):
     """Returns a view of the bytes of a NumPy array, in the order of the memory."""
     check_array(array)
-    _check_contiguous(array, writable)
+    _check_contiguous(array, writable, name)
     if writable and not array.flags.writeable:
         raise ValueError("the target array is read-only")
     return array.ravel(order="K").view("uint8")
 
 
-def _to_exportable(data, writable):
+def _to_exportable(data, writable, name):
     """Returns an array over the bytes of an object that does not export its memory itself: a NumPy
     array of datetime64, or an array of another library, which is not a target."""
     numpy = loaded_numpy()
     if numpy is not None and isinstance(data, numpy.ndarray):
-        return _to_bytes(data, writable)
+        return _to_bytes(data, writable, name)
     if isinstance(data, memoryview) and not data.contiguous:
         raise ValueError(f"a memoryview of shape {data.shape} and strides {data.strides} is not "
                          "contiguous: pass its tobytes(), which are in C order")
@@ -194,7 +196,7 @@ class Exported:
         try:
             _get_buffer(data, self._buffer, flags)
         except (BufferError, TypeError, ValueError) as error:
-            exportable = _to_exportable(data, writable)
+            exportable = _to_exportable(data, writable, name)
             if exportable is None:
                 raise _explain_export(error, data, writable, name) from None
             data = exportable

@@ -118,8 +118,9 @@ class ArrayText:
         if self.context is None:
             return "Gpu.Array never initialised"
         fields = f", strides {self.strides}" if not self.flags.c_contiguous else ""
+        is_released = self.memory is not None and self.memory.is_released()
         return (f"Gpu.Array of shape {self.shape}{fields}, {self.get_dtype().name}, on "
-                f"{self.context.get_device().get_id()}")
+                f"{self.context.get_device().get_id()}{', released' * is_released}")
 
     def _get_text(self, is_str=False):
         """Returns the text of the elements, or None if they cannot be read at once."""

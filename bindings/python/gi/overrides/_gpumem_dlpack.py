@@ -14,6 +14,7 @@ from ..module import get_introspection_module
 from ._gpumem import _get_await_context, drop_elsewhere
 from ._gpumem_checks import get_stream, to_index, to_stream
 from ._gpumem_errors import NotSupportedError
+from ._gpumem_names import FUNCTION
 from ._gpumem_protocols import Interface, read_dlpack_device, request_capsule
 
 Gpu = get_introspection_module("Gpu")
@@ -415,7 +416,8 @@ class DLPackMethods:
                 _order_consumer(array, stream)
             tensor = Gpu.Array.to_dlpack(array, versioned, is_copied)
         except GLib.Error as error:
-            raise BufferError(error.message) from error
+            message = FUNCTION.sub("Array.__dlpack__: ", error.message, 1)
+            raise BufferError(message) from error
         return new_capsule(tensor, versioned)
 
     @classmethod

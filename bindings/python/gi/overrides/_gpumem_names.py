@@ -19,6 +19,7 @@ GENERATED = "<gi.overrides.Gpu>"                # the file of generated function
 _FOLDERS = (os.path.dirname(__file__), os.path.dirname(gi.__file__), GENERATED)
 
 _SYMBOL = re.compile(r"\bgpu_[a-z0-9_]*[a-z0-9]\b(?!\.)|\bGPU_[A-Z0-9_]*[A-Z0-9]\b")
+_CLASS = re.compile(r"\bGpu([A-Z]\w*)")
 FUNCTION = re.compile(r"[A-Z]\w*\.\w+: ")       # at the start of a message
 _PREFIX = re.compile(r"(gpu_[a-z0-9_]+): ")
 
@@ -112,6 +113,10 @@ def _replace_symbol(match):
     return _OTHER_NAMES.get(symbol) or _find_name(symbol)
 
 
+def _replace_class(match):
+    return match[0] if repository.find_by_name("Gpu", match[1]) is None else f"Gpu.{match[1]}"
+
+
 def find_caller():
     """Returns the name of the function of the overrides that the program called, or None."""
     name, frame = None, sys._getframe(1)
@@ -163,4 +168,4 @@ def to_python(message):
     name = _name_call(match[1]) if match else None
     if name is not None:
         message = f"{name}: {message[match.end():]}"
-    return _SYMBOL.sub(_replace_symbol, message)
+    return _CLASS.sub(_replace_class, _SYMBOL.sub(_replace_symbol, message))

@@ -15,7 +15,7 @@ from ._gpumem_array_operators import ArrayOperators, compute_once
 from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
-from ._gpumem_errors import BusyError
+from ._gpumem_errors import BusyError, NotSupportedError
 from ._gpumem_native import fast
 from ._gpumem_rows import advise_rows, is_list_of_rows
 from ._gpumem_scope import get_current_allocator, to_allocator
@@ -44,6 +44,10 @@ def _from_numpy_dtype(dtype):
             else f"V{dtype.itemsize}"
         raise TypeError(f"devices have no elements of dtype {dtype}: view the array as numbers, "
                         f"with view('{view}')")
+    if not dtype.isnative and dtype.names is None:
+        native = dtype.newbyteorder("=").str
+        raise NotSupportedError(f"dtype {dtype.str} is not in the byte order of the host: convert "
+                                f"an array with array.astype({native!r})")
     if dtype.names is None:
         return Gpu.DType.new_from_string(dtype.str)
     record = Gpu.DType.new_record(dtype.itemsize)
