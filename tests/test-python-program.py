@@ -55,6 +55,13 @@ def test_unknown_kernel(fixture):
         Gpu.Program(fixture.context, "void scale (float *x) { x[0] = 1; }").scale
 
 
+def test_iteration(fixture):
+    """A program iterates over its kernels, whose names also complete."""
+    program = fixture.program()
+    equal([kernel.name for kernel in program], program.kernels)
+    assert "scale" in dir(program) and "build_log" in dir(program), dir(program)
+
+
 def test_options_list(fixture):
     """A list of options gives each option and value to the compiler as it is."""
     need(fixture, CAPABILITIES.SOURCE)

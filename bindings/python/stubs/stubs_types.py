@@ -296,6 +296,7 @@ RESULTS_OF = {
     "LimitAllocator.limit": "int",
     "Mapping.__array_interface__": "_Dictionary",
     "Mapping.__iter__": "Iterator[int]",
+    "Program.__iter__": "Iterator[Kernel]",
     "Mapping.to_numpy": "_NDArray",
     "Mapping.view": "memoryview",
     "Memory.attributes": "_Dictionary",

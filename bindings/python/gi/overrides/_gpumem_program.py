@@ -86,6 +86,12 @@ class ProgramMethods(AsyncProgram):
         return Gpu.Program.new_linked(context, [to_glib_bytes(image) for image in images],
                                       to_options(context, options))
 
+    def __iter__(self):
+        return map(self.get_kernel, self.list_kernels())
+
+    def __dir__(self) -> "list[str]":
+        return [*super().__dir__(), *self.list_kernels()]
+
     def __getattr__(self, name):
         if not name.startswith("_"):
             try:
