@@ -319,13 +319,17 @@ to_element (PyObject *value,
 {
   GBytes *element = NULL;
   Py_buffer data;
+  double number;
 
   if (PyBytes_CheckExact (value))
     return g_bytes_new (PyBytes_AS_STRING (value), PyBytes_GET_SIZE (value));
 
   if (PyFloat_CheckExact (value) && gpu_dtype_get_kind (dtype) == GPU_DTYPE_KIND_FLOAT
-      && gpu_dtype_get_item_size (dtype) == sizeof (double))
-    return g_bytes_new (&PyFloat_AS_DOUBLE (value), sizeof (double));
+      && gpu_dtype_get_item_size (dtype) == sizeof number)
+    {
+      number = PyFloat_AS_DOUBLE (value);
+      return g_bytes_new (&number, sizeof number);
+    }
 
   if (!gpu_fast_export (value, FALSE, &data))
     return NULL;
