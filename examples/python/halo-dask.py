@@ -16,8 +16,8 @@ gi.require_version("Gpu", "1.0")
 from gi.repository import GLib, Gpu  # noqa: E402
 
 try:
-    from dask.utils import parse_bytes
-    from distributed import Client, LocalCluster, wait
+    from dask.utils import parse_bytes  # type: ignore
+    from distributed import Client, LocalCluster, wait  # type: ignore
 
     import gpumem.distributed  # type: ignore
 except ImportError as error:
