@@ -607,7 +607,7 @@ def test_wrong_context(fixture):
 def test_wrong_memory(fixture):
     """Pools, arrays and adaptors refuse images, and memory of another context."""
     context = fixture.context
-    texts = {"image": "returned a GpuImage", "other": "a GpuBuffer of another context of "}
+    texts = {"image": "returned a Gpu.Image", "other": "a Gpu.Buffer of another context of "}
     memories = {"other": Gpu.Buffer(Gpu.Context(fixture.device), 4096)}
     if fixture.device.capabilities & Gpu.Capabilities.IMAGES:
         memories["image"] = Gpu.Image(context, "r-float32", (32, 32))
