@@ -948,7 +948,7 @@ dropped (TestFixture *fixture)
   end (handle);
   test_assert_ok (gpu_stream_fill (other, GPU_MEMORY (buffer), 0, SIZE, "\3", 1, &error), error);
   test_synchronize (other);
-  while (((GObject *) buffer)->ref_count > 1)
+  while (g_atomic_int_get ((gint *) &((GObject *) buffer)->ref_count) > 1)
     g_thread_yield ();
   test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, "\4", 1, NULL, &error), error);
   test_assert_content (buffer, content);

@@ -85,8 +85,13 @@ context_stream_toggles (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = NULL;
-  Binding binding = { gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error), NULL };
+  Binding binding = { NULL, NULL };
 
+#ifdef __SANITIZE_THREAD__
+  g_test_skip ("GLib 2.74 calls toggle notifies under its lock of weak references");
+  return;
+#endif
+  binding.context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
   g_assert_no_error (error);
   g_object_add_toggle_ref (G_OBJECT (binding.context), get_stream, &binding);
   g_object_unref (binding.context);
