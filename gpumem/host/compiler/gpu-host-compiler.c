@@ -441,12 +441,12 @@ explain (const char  *source,
     }
 
   if (name != NULL)
-    g_prefix_error (error, "the host has no function '%s' of OpenCL C: see \"Portable kernels\" in "
-                    "the documentation; ", name);
+    g_prefix_error (error, "the host has no function '%s' of OpenCL C: see \"The portable "
+                    "dialect\" in the manual; ", name);
   else if (g_regex_match_simple ("\\b" VECTOR "\\b", source, G_REGEX_RAW, 0)
            && g_regex_match_simple (operator, log, G_REGEX_RAW, 0))
     g_prefix_error (error, "the host has no operators and no functions on vectors: compute each "
-                    "component, and see \"Portable kernels\" in the documentation; ");
+                    "component, and see \"The portable dialect\" in the manual; ");
 }
 
 GBytes *
