@@ -155,7 +155,7 @@ copy_row (const GpuTransferCopy     *copy,
   if (chunking->is_cached)
     memcpy (data, host, size);
   else if (copy->write)
-    _gpu_transfer_copy_streaming (data, host, size);
+    _gpu_transfer_copy_for_device (data, host, size);
   else
     _gpu_transfer_copy_streaming (host, data, size);
 }

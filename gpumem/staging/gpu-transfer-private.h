@@ -145,8 +145,12 @@ guint    _gpu_transfer_claims_get_n_left (GpuTransferClaims    *claims);
 /* Returns whether all chunks are ready. */
 gboolean _gpu_transfer_claims_is_all_ready (GpuTransferClaims  *claims);
 
-/* gpu-transfer-streaming.c: copies @size bytes, which do not overlap. */
+/* gpu-transfer-streaming.c: copies @size bytes, which do not overlap. The second function is for
+ * data that a device reads soon. */
 void     _gpu_transfer_copy_streaming (guint8               *to,
+                                     const guint8           *from,
+                                     gsize                   size);
+void     _gpu_transfer_copy_for_device (guint8              *to,
                                      const guint8           *from,
                                      gsize                   size);
 

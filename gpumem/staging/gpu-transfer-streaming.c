@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Copies with stores that bypass the caches of the processor. On an H200, a copy engine reads lines
- * that several processors have just written to their caches at half the speed of memory. */
+/* Copies that keep the data out of the caches of single processors. On an H200, a copy engine reads
+ * lines that several processors have just written to their caches at half the speed of memory. */
 #include "config.h"
 
 #include <string.h>
@@ -8,6 +8,11 @@
 #if defined __x86_64__ && defined __GNUC__
 #include <immintrin.h>
 #define HAVE_STREAMING_STORES
+#endif
+
+/* clang 15 cannot query whether the processor has CLDEMOTE. */
+#if defined HAVE_STREAMING_STORES && !defined __clang__ && __GNUC__ >= 11
+#define HAVE_CLDEMOTE
 #endif
 
 #include "gpumem/staging/gpu-transfer-private.h"
@@ -18,10 +23,14 @@
 #define MIN_SIZE 4096
 
 #ifdef HAVE_STREAMING_STORES
+typedef void (*CopyLinesFunc) (guint8       *to,
+                               const guint8 *from,
+                               gsize         n_lines);
+
 static void
-copy_lines (guint8       *to,
-            const guint8 *from,
-            gsize         n_lines)
+stream_lines (guint8       *to,
+              const guint8 *from,
+              gsize         n_lines)
 {
   for (; n_lines > 0; n_lines--, to += LINE_SIZE, from += LINE_SIZE)
     {
@@ -39,12 +48,53 @@ copy_lines (guint8       *to,
 
 /* Each store writes a whole line, so that the processor never writes parts of a line to memory. */
 __attribute__ ((target ("avx512f"))) static void
-copy_lines_avx512 (guint8       *to,
-                   const guint8 *from,
-                   gsize         n_lines)
+stream_lines_avx512 (guint8       *to,
+                     const guint8 *from,
+                     gsize         n_lines)
 {
   for (; n_lines > 0; n_lines--, to += LINE_SIZE, from += LINE_SIZE)
     _mm512_stream_si512 ((__m512i *) to, _mm512_loadu_si512 (from));
+}
+
+/* Copies whole lines of the destination with @copy_lines. */
+static void
+copy_with (CopyLinesFunc  copy_lines,
+           guint8        *to,
+           const guint8  *from,
+           gsize          size)
+{
+  const gsize begin = -(guintptr) to % LINE_SIZE;
+  const gsize n_lines = size >= MIN_SIZE ? (size - begin) / LINE_SIZE : 0;
+
+  if (n_lines > 0)
+    {
+      memcpy (to, from, begin);
+      copy_lines (to + begin, from + begin, n_lines);
+      /* Make the stores visible to other threads, and to the device, before the end of the copy is
+       * reported to them. */
+      _mm_sfence ();
+      to += begin + n_lines * LINE_SIZE;
+      from += begin + n_lines * LINE_SIZE;
+      size -= begin + n_lines * LINE_SIZE;
+    }
+
+  memcpy (to, from, size);
+}
+#endif
+
+#ifdef HAVE_CLDEMOTE
+/* Moves each line to the cache that the processors share. The device reads lines there as fast as
+ * in memory, and stores to caches are faster than stores that bypass them. */
+__attribute__ ((target ("avx512f,cldemote"))) static void
+demote_lines (guint8       *to,
+              const guint8 *from,
+              gsize         n_lines)
+{
+  for (; n_lines > 0; n_lines--, to += LINE_SIZE, from += LINE_SIZE)
+    {
+      _mm512_store_si512 ((__m512i *) to, _mm512_loadu_si512 (from));
+      _cldemote (to);
+    }
 }
 #endif
 
@@ -54,24 +104,25 @@ _gpu_transfer_copy_streaming (guint8       *to,
                               gsize         size)
 {
 #ifdef HAVE_STREAMING_STORES
-  const gsize begin = -(guintptr) to % LINE_SIZE;
+  copy_with (__builtin_cpu_supports ("avx512f") ? stream_lines_avx512 : stream_lines, to, from,
+             size);
+#else
+  memcpy (to, from, size);
+#endif
+}
 
-  if (size >= MIN_SIZE)
+void
+_gpu_transfer_copy_for_device (guint8       *to,
+                               const guint8 *from,
+                               gsize         size)
+{
+#ifdef HAVE_CLDEMOTE
+  if (__builtin_cpu_supports ("avx512f") && __builtin_cpu_supports ("cldemote"))
     {
-      const gsize n_lines = (size - begin) / LINE_SIZE;
-
-      memcpy (to, from, begin);
-      to += begin;
-      from += begin;
-      (__builtin_cpu_supports ("avx512f") ? copy_lines_avx512 : copy_lines) (to, from, n_lines);
-      /* Make the stores visible to other threads, and to the device, before the end of the copy is
-       * reported to them. */
-      _mm_sfence ();
-      to += n_lines * LINE_SIZE;
-      from += n_lines * LINE_SIZE;
-      size -= begin + n_lines * LINE_SIZE;
+      copy_with (demote_lines, to, from, size);
+      return;
     }
 #endif
 
-  memcpy (to, from, size);
+  _gpu_transfer_copy_streaming (to, from, size);
 }
