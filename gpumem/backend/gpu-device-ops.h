@@ -32,6 +32,7 @@ struct _GpuNativeDevice
   guint             row_alignment;  /* texels; alignment of the rows of images over buffers; 0 if
                                      * unknown */
   guint64           handle;
+  GpuDevice        *object;         /* atomic; owned; NULL until first used */
 };
 
 typedef gboolean GpuDeviceGetAttributesOp (GpuNativeDevice *device,

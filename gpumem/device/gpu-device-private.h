@@ -7,7 +7,7 @@ G_BEGIN_DECLS
 
 /* Returns NULL for an object of g_object_new(), which gpu_device_check() rejects. */
 GpuNativeDevice *_gpu_device_get_native        (GpuDevice        *device);
-/* (transfer full): gets the only live GpuDevice of @native, or creates it. */
+/* (transfer full): gets the only GpuDevice of @native, or creates it. */
 GpuDevice       *_gpu_device_new_for_native    (GpuNativeDevice  *native);
 /* Returns FALSE with an error that starts with @function if @device is an object of
  * g_object_new(). */

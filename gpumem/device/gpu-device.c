@@ -33,7 +33,8 @@
  *
  * The library looks for devices at the first call that needs them. Once a back end has found a
  * driver, the devices of that back end stay the same until the process ends. All callers share one
- * #GpuDevice for each device. A #GpuDevice never changes, and may be used from any thread.
+ * #GpuDevice for each device, which the library keeps until the process ends. A #GpuDevice never
+ * changes, and may be used from any thread.
  *
  * Since: 0.1
  */
@@ -66,9 +67,6 @@ enum
 };
 
 static GParamSpec *props[N_PROPS];
-
-static GMutex shells_lock;
-static GHashTable *shells;          /* maps a GpuNativeDevice to a GWeakRef of its GpuDevice */
 
 static void
 gpu_device_get_property (GObject    *object,
@@ -296,33 +294,21 @@ _gpu_device_get_native (GpuDevice *device)
   return device->native;
 }
 
+/* Takes no lock, because a reference to an object may call a toggle notify of the program. */
 GpuDevice *
 _gpu_device_new_for_native (GpuNativeDevice *native)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&shells_lock);
-  GWeakRef *shell;
-  GpuDevice *device;
-
-  if (shells == NULL)
-    shells = g_hash_table_new (NULL, NULL);
-
-  shell = g_hash_table_lookup (shells, native);
-  if (shell == NULL)
+  if (g_atomic_pointer_get (&native->object) == NULL)
     {
-      shell = g_new (GWeakRef, 1);
-      g_weak_ref_init (shell, NULL);
-      g_hash_table_insert (shells, native, shell);
-    }
+      GpuDevice *device = g_object_new (GPU_TYPE_DEVICE, NULL);
 
-  device = g_weak_ref_get (shell);
-  if (device == NULL)
-    {
-      device = g_object_new (GPU_TYPE_DEVICE, NULL);
       device->native = native;
-      g_weak_ref_set (shell, device);
+
+      if (!g_atomic_pointer_compare_and_exchange (&native->object, NULL, device))
+        g_object_unref (device);
     }
 
-  return device;
+  return g_object_ref (g_atomic_pointer_get (&native->object));
 }
 
 gboolean
