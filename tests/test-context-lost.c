@@ -417,6 +417,44 @@ lost_copying_contexts_survive (TestFixture *fixture)
   victim_clear (&victim);
 }
 
+static void
+count_toggle (gpointer n_toggles, GObject *context G_GNUC_UNUSED, gboolean is_last G_GNUC_UNUSED)
+{
+  ++*(guint *) n_toggles;
+}
+
+/* The thread that detects the loss may have locks: it takes no reference to the GpuContext, which
+ * would call the toggle notify of a language binding. */
+static void
+lost_without_reference (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuContext *context;
+  guint n_toggles = 0;
+  Victim victim = { 0 };
+  Victim second = { 0 };
+
+  if (!loses_one_only (fixture))
+    return;
+
+  victim_init (&victim, fixture->device);
+  context = gpu_context_new_wrapped (fixture->device,
+                                     gpu_context_get_native_handle (victim.context),
+                                     GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  g_signal_connect (context, "lost", G_CALLBACK (on_lost), &second);
+  g_object_add_toggle_ref (G_OBJECT (context), count_toggle, &n_toggles);
+  g_object_unref (context);
+  n_toggles = 0;
+  test_assert_ok (victim_launch (&victim, victim.broken, &error), error);
+  g_assert_false (gpu_context_synchronize (context, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_context_synchronize");
+  g_assert_cmpuint (n_toggles, ==, 0);
+  test_wait_until (&second.is_lost);
+  g_object_remove_toggle_ref (G_OBJECT (context), count_toggle, &n_toggles);
+  victim_clear (&victim);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -427,6 +465,7 @@ main (int argc, char **argv)
   test_add ("captures-survive", lost_captures_survive);
 #endif
   test_add ("copying-contexts-survive", lost_copying_contexts_survive);
+  test_add ("without-reference", lost_without_reference);
 
   return test_run ();
 }

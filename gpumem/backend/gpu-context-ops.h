@@ -31,7 +31,8 @@ struct _GpuNativeContext
   GHashTable        *aliases;       /* nullable; of GpuStorage by GpuAliasKey.id, unowned */
   GHashTable        *formats;       /* nullable; the cached lists of image formats: GArrays, by a
                                      * combination of memory flags and image type */
-  gpointer           owner;         /* GWeakRef to the GpuContext, for signals */
+  gpointer           owner;         /* of the GpuContext, for its signals; NULL once the program has
+                                     * released the GpuContext */
   /* nullable; called once, on any thread, when the context is found to be lost */
   void             (*notify_lost) (GpuNativeContext *context,
                                    const GError     *error);

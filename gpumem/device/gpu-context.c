@@ -14,6 +14,14 @@
  * @see_also: #GpuDevice, #GpuStream, #GpuMemory
  */
 
+/* Lets threads post emissions without references to the context: such a reference may call a toggle
+ * notify of the program, and the context may be finalized before its main context runs. */
+typedef struct
+{
+  GWeakRef      context;
+  GMainContext *main_context;       /* where signals are emitted */
+} Owner;
+
 /**
  * GpuContext:
  *
@@ -48,7 +56,7 @@ struct _GpuContext
   guint64           handle;           /* of a driver context to wrap; construct only */
   GpuWrapMode       mode;
   GpuNativeContext *native;           /* NULL until initialised */
-  GMainContext     *main_context;     /* where signals are emitted */
+  Owner            *owner;            /* an atomic reference-counted box */
   GThread          *thread;           /* the thread that created the context */
 
   GMutex            lock;             /* guards the members below */
@@ -193,16 +201,20 @@ gpu_context_set_property (GObject      *object,
 }
 
 static void
+owner_clear (gpointer data)
+{
+  Owner *owner = data;
+
+  g_weak_ref_clear (&owner->context);
+  g_main_context_unref (owner->main_context);
+}
+
+static void
 forget_owner (GpuNativeContext *native)
 {
-  GWeakRef *owner;
-
   g_mutex_lock (&native->lock);
-  owner = g_steal_pointer (&native->owner);
+  native->owner = NULL;
   g_mutex_unlock (&native->lock);
-
-  g_weak_ref_clear (owner);
-  g_free (owner);
 }
 
 static void
@@ -225,7 +237,7 @@ gpu_context_finalize (GObject *object)
   g_clear_object (&context->allocator);
   g_weak_ref_clear (&context->default_stream);
   g_ptr_array_unref (context->devices);
-  g_main_context_unref (context->main_context);
+  g_atomic_rc_box_release_full (context->owner, owner_clear);
   g_mutex_clear (&context->lock);
   g_free (context->build_options);
   _gpu_live_add (GPU_LIVE_CONTEXT, -1);
@@ -405,7 +417,9 @@ static void
 gpu_context_init (GpuContext *context)
 {
   context->devices = g_ptr_array_new_with_free_func (g_object_unref);
-  context->main_context = g_main_context_ref_thread_default ();
+  context->owner = g_atomic_rc_box_new0 (Owner);
+  g_weak_ref_init (&context->owner->context, context);
+  context->owner->main_context = g_main_context_ref_thread_default ();
   context->thread = g_thread_self ();
   g_mutex_init (&context->lock);
   g_weak_ref_init (&context->default_stream, NULL);
@@ -490,7 +504,6 @@ gpu_context_initable_init (GInitable     *initable,
   GpuContext *context = GPU_CONTEXT (initable);
   g_autofree GpuNativeDevice **natives = NULL;
   const GpuContextOps *ops;
-  GWeakRef *owner;
 
   if (context->native != NULL)
     return TRUE;
@@ -519,9 +532,7 @@ gpu_context_initable_init (GInitable     *initable,
       return FALSE;
     }
 
-  owner = g_new (GWeakRef, 1);
-  g_weak_ref_init (owner, context);
-  context->native->owner = owner;
+  context->native->owner = context->owner;
   context->native->notify_lost = notify_lost;
 
   return TRUE;
@@ -559,10 +570,9 @@ _gpu_context_check (GpuContext  *context,
   return FALSE;
 }
 
-/* Holds a weak reference, because the context may be finalized before the main context runs. */
 typedef struct
 {
-  GWeakRef  context;
+  Owner    *owner;
   GError   *error;                  /* argument of ::lost, or NULL for ::memory-pressure */
 } PostedEmission;
 
@@ -571,7 +581,7 @@ emission_free (gpointer data)
 {
   PostedEmission *emission = data;
 
-  g_weak_ref_clear (&emission->context);
+  g_atomic_rc_box_release_full (emission->owner, owner_clear);
   g_clear_error (&emission->error);
   g_free (emission);
 }
@@ -618,7 +628,7 @@ static gboolean
 emit (gpointer data)
 {
   PostedEmission *emission = data;
-  g_autoptr (GpuContext) context = g_weak_ref_get (&emission->context);
+  g_autoptr (GpuContext) context = g_weak_ref_get (&emission->owner->context);
 
   if (context == NULL)
     return G_SOURCE_REMOVE;
@@ -637,36 +647,36 @@ emit (gpointer data)
 }
 
 /* Emits the signal from an idle source. Does not use g_main_context_invoke(), because that function
- * may emit the signal immediately, on the calling thread. */
+ * may emit the signal immediately, on the calling thread. Takes ownership of @owner. */
 static void
-post_emission (GpuContext   *context,
+post_emission (Owner        *owner,
                const GError *error)
 {
   g_autoptr (GSource) source = g_idle_source_new ();
   PostedEmission *emission = g_new0 (PostedEmission, 1);
 
-  g_weak_ref_init (&emission->context, context);
+  emission->owner = owner;
   emission->error = error != NULL ? g_error_copy (error) : NULL;
   g_source_set_priority (source, G_PRIORITY_DEFAULT);
   g_source_set_callback (source, emit, emission, emission_free);
-  g_source_attach (source, context->main_context);
+  g_source_attach (source, owner->main_context);
 }
 
 static void
 notify_lost (GpuNativeContext *native,
              const GError     *error)
 {
-  g_autoptr (GpuContext) context = NULL;
+  Owner *owner = NULL;
 
   g_mutex_lock (&native->lock);
 
   if (native->owner != NULL)
-    context = g_weak_ref_get (native->owner);
+    owner = g_atomic_rc_box_acquire (native->owner);
 
   g_mutex_unlock (&native->lock);
 
-  if (context != NULL)
-    post_emission (context, error);
+  if (owner != NULL)
+    post_emission (owner, error);
 }
 
 gboolean
@@ -687,7 +697,7 @@ _gpu_context_signal_pressure (GpuContext *context,
   if (context->thread != g_thread_self ())
     {
       if (add_pressure (context, requested))
-        post_emission (context, NULL);
+        post_emission (g_atomic_rc_box_acquire (context->owner), NULL);
 
       return FALSE;
     }
