@@ -736,17 +736,20 @@ write_long (gpointer data)
 }
 
 /* The only copying thread is in a long copy, at its first page, when a short copy begins. The short
- * copy completes before the thread reaches a page behind its turn. */
+ * copy, of 32 pieces, completes before the thread reaches a page behind its second turn of 16
+ * pages. This page is in the third chunk, which the thread may copy before the device has received
+ * the first one. */
 static void
 transfer_turns (TestFixture *fixture)
 {
   const gsize size = 32 * MIB;
+  const gsize short_size = 64 * 1024;
   guint8 *data = mmap (NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, size);
-  g_autoptr (GpuBuffer) other_buffer = test_buffer (fixture, MIB);
+  g_autoptr (GpuBuffer) other_buffer = test_buffer (fixture, short_size);
   g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GBytes) other_bytes = test_value_bytes (MIB, 5);
+  g_autoptr (GBytes) other_bytes = test_value_bytes (short_size, 5);
   g_autoptr (GBytes) bytes = g_bytes_new_static (data, size);
   g_autoptr (GpuEvent) event = NULL;
   LongWrite args = { fixture->stream, buffer, bytes };
@@ -758,7 +761,7 @@ transfer_turns (TestFixture *fixture)
   sigaction (SIGSEGV, &(struct sigaction) { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO },
              &before);
   close_gate (0, data);
-  close_gate (1, data + 6 * MIB);
+  close_gate (1, data + 40 * (gsize) sysconf (_SC_PAGESIZE));
   gpu_staging_set_n_threads (1);
   thread = g_thread_new ("long", write_long, &args);
   while (!g_atomic_int_get (&gates[0].is_reached))

@@ -20,11 +20,14 @@ typedef struct
   GMutex      lock;                 /* guards the fields below */
   GCond       cond;
   GQueue      jobs;                 /* pending jobs, which the running threads will take */
-  gint        n_jobs;               /* atomic; length of jobs, also read without the lock */
+  gint        n_unserved;           /* atomic; pending jobs beyond n_idle, also read without the
+                                     * lock */
   GQueue      deferred;             /* jobs that wait until a thread is free or can be started */
   gint        n_deferred;           /* atomic; length of deferred, also read without the lock */
   guint       n_threads;
-  guint       n_idle;               /* threads without a job */
+  guint       n_idle;               /* threads without a job, including those that start */
+  GCond       linger_cond;
+  gint        n_lingering;          /* atomic; jobs in _gpu_workers_linger() */
   guint       max_threads;
 } GpuWorkers;
 
@@ -45,11 +48,29 @@ guint    _gpu_workers_push_many       (GpuWorkers      *workers,
                                        gpointer         data,
                                        guint            n,
                                        GError         **error);
+/* Returns whether a job waits that no thread without a job will take. Takes no lock. */
+static inline gboolean
+_gpu_workers_has_unserved (GpuWorkers *workers)
+{
+  return __atomic_load_n (&workers->n_unserved, __ATOMIC_RELAXED) > 0;
+}
+
 /* Called by a job, which must end if this returns TRUE: other jobs wait, and the job is queued
  * behind them. Takes no lock if no job waits. */
 gboolean _gpu_workers_yield           (GpuWorkers      *workers,
                                        GpuWorkerFunc    func,
                                        gpointer         data);
+/* Returns whether a job still waits for something. Called with a lock: must not block. */
+typedef gboolean (*GpuWorkerAwaits) (gpointer data);
+/* Called by a job that waits for something: blocks until @awaits returns FALSE, until @deadline, or
+ * until another job waits for a thread. In the last two cases, the job should end. */
+void     _gpu_workers_linger          (GpuWorkers      *workers,
+                                       GpuWorkerAwaits  awaits,
+                                       gpointer         data,
+                                       gint64           deadline);
+/* Must be called when the result of an @awaits function has become FALSE. Takes no lock if no job
+ * lingers. */
+void     _gpu_workers_wake_lingering  (GpuWorkers      *workers);
 /* Like _gpu_workers_push() with G_MAXUINT threads, for a job that no thread waits for. If no thread
  * can be started, the job runs when a thread becomes free, or when a later call starts a thread. */
 void     _gpu_workers_defer           (GpuWorkers      *workers,

@@ -25,24 +25,23 @@ job_new (GpuWorkerFunc func,
   return job;
 }
 
-/* The store is relaxed: threads that read the number take the lock before they rely on it. */
+/* Called after each change of the pending jobs, or of the threads without a job. The store is
+ * relaxed: threads that read the number take the lock before they rely on it. */
+static void
+update_unserved_locked (GpuWorkers *workers)
+{
+  gint n_unserved = (gint) workers->jobs.length - (gint) workers->n_idle;
+
+  __atomic_store_n (&workers->n_unserved, MAX (n_unserved, 0), __ATOMIC_RELAXED);
+}
+
 static void
 queue_job_locked (GpuWorkers    *workers,
                   GpuWorkerFunc  func,
                   gpointer       data)
 {
   g_queue_push_tail (&workers->jobs, job_new (func, data));
-  __atomic_store_n (&workers->n_jobs, (gint) workers->jobs.length, __ATOMIC_RELAXED);
-}
-
-static Job *
-pop_job_locked (GpuWorkers *workers)
-{
-  Job *job = g_queue_pop_head (&workers->jobs);
-
-  __atomic_store_n (&workers->n_jobs, (gint) workers->jobs.length, __ATOMIC_RELAXED);
-
-  return job;
+  update_unserved_locked (workers);
 }
 
 static gboolean
@@ -51,34 +50,42 @@ has_job_locked (const GpuWorkers *workers)
   return workers->jobs.length > 0 || workers->deferred.length > 0;
 }
 
-/* Waits for a job. Returns NULL if the thread must end. */
 static Job *
-take_job (GpuWorkers *workers)
+pop_job_locked (GpuWorkers *workers)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
+  if (workers->jobs.length > 0)
+    return g_queue_pop_head (&workers->jobs);
+
+  g_atomic_int_add (&workers->n_deferred, -1);
+
+  return g_queue_pop_head (&workers->deferred);
+}
+
+/* Waits for a job, for a thread that `n_idle` counts. Returns NULL if the thread must end. */
+static Job *
+take_job_locked (GpuWorkers *workers)
+{
   gint64 deadline = g_get_monotonic_time () + IDLE_TIME;
   gboolean in_time = TRUE;
+  Job *job = NULL;
 
-  workers->n_idle++;
   while (in_time && !has_job_locked (workers) && workers->n_threads <= workers->max_threads)
     in_time = g_cond_wait_until (&workers->cond, &workers->lock, deadline);
-  workers->n_idle--;
 
   if (workers->n_threads <= workers->max_threads && has_job_locked (workers))
-    {
-      if (workers->jobs.length > 0)
-        return pop_job_locked (workers);
+    job = pop_job_locked (workers);
+  else
+    workers->n_threads--;
 
-      g_atomic_int_add (&workers->n_deferred, -1);
-      return g_queue_pop_head (&workers->deferred);
-    }
+  workers->n_idle--;
+  update_unserved_locked (workers);
 
   /* The signal that woke this thread may have announced a new job. Wake another thread to take the
    * job, because this thread ends. */
-  workers->n_threads--;
-  g_cond_signal (&workers->cond);
+  if (job == NULL)
+    g_cond_signal (&workers->cond);
 
-  return NULL;
+  return job;
 }
 
 static gpointer
@@ -87,11 +94,19 @@ worker_main (gpointer data)
   GpuWorkers *workers = data;
   Job *job;
 
-  while ((job = take_job (workers)) != NULL)
+  g_mutex_lock (&workers->lock);
+
+  while ((job = take_job_locked (workers)) != NULL)
     {
+      g_mutex_unlock (&workers->lock);
       job->func (job->data);
       g_free (job);
+      g_mutex_lock (&workers->lock);
+      workers->n_idle++;
+      update_unserved_locked (workers);
     }
+
+  g_mutex_unlock (&workers->lock);
 
   return NULL;
 }
@@ -107,6 +122,8 @@ add_thread_locked (GpuWorkers  *workers,
     {
       g_thread_unref (thread);
       workers->n_threads++;
+      workers->n_idle++;
+      update_unserved_locked (workers);
       return TRUE;
     }
 
@@ -147,13 +164,18 @@ _gpu_workers_push_many (GpuWorkers     *workers,
                         guint           n,
                         GError        **error)
 {
+  gboolean is_unserved;
   guint i = 0;
 
   g_mutex_lock (&workers->lock);
   workers->max_threads = max_threads;
   while (i < n && push_locked (workers, func, data, i == 0 ? error : NULL))
     i++;
+  is_unserved = workers->n_lingering > 0 && workers->n_unserved > 0;
   g_mutex_unlock (&workers->lock);
+
+  if (is_unserved)
+    g_cond_broadcast (&workers->linger_cond);
 
   /* Wake idle threads without the lock: a thread that finds it taken would sleep again. */
   if (i == 1)
@@ -181,18 +203,48 @@ _gpu_workers_yield (GpuWorkers    *workers,
 {
   g_autoptr (GMutexLocker) locker = NULL;
 
-  if (__atomic_load_n (&workers->n_jobs, __ATOMIC_RELAXED) == 0)
+  if (!_gpu_workers_has_unserved (workers))
     return FALSE;
 
   locker = g_mutex_locker_new (&workers->lock);
 
-  if (workers->jobs.length == 0)
+  if (workers->n_unserved == 0)
     return FALSE;
 
   /* Wakes no thread: this one takes the first job. */
   queue_job_locked (workers, func, data);
 
   return TRUE;
+}
+
+void
+_gpu_workers_linger (GpuWorkers      *workers,
+                     GpuWorkerAwaits  awaits,
+                     gpointer         data,
+                     gint64           deadline)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
+  gboolean in_time = TRUE;
+
+  /* Before awaits(), so that it sees the change or _gpu_workers_wake_lingering() sees the thread */
+  g_atomic_int_inc (&workers->n_lingering);
+
+  while (in_time && workers->n_unserved == 0 && awaits (data))
+    in_time = g_cond_wait_until (&workers->linger_cond, &workers->lock, deadline);
+
+  g_atomic_int_add (&workers->n_lingering, -1);
+}
+
+void
+_gpu_workers_wake_lingering (GpuWorkers *workers)
+{
+  if (g_atomic_int_get (&workers->n_lingering) == 0)
+    return;
+
+  /* A thread that has called awaits() too early waits by now. */
+  g_mutex_lock (&workers->lock);
+  g_mutex_unlock (&workers->lock);
+  g_cond_broadcast (&workers->linger_cond);
 }
 
 void

@@ -210,6 +210,16 @@ guint    _gpu_transfer_push_copies  (GpuTransferFunc         func,
  * returns TRUE. */
 gboolean _gpu_transfer_yield_copy   (GpuTransferFunc         func,
                                      gpointer                data);
+/* For a copying thread without a piece to copy: returns whether other copies wait for a thread. */
+gboolean _gpu_transfer_must_yield   (void);
+/* Blocks a copying thread until @awaits returns FALSE, until @deadline, or until other copies wait
+ * for a thread. @awaits is called with a lock: it must not block. */
+typedef gboolean (*GpuTransferAwaits) (gpointer data);
+void     _gpu_transfer_linger       (GpuTransferAwaits       awaits,
+                                     gpointer                data,
+                                     gint64                  deadline);
+/* Must be called when the result of an @awaits function has become FALSE. */
+void     _gpu_transfer_wake_lingering (void);
 gboolean _gpu_transfer_push_wait    (GpuTransferFunc         func,
                                      gpointer                data);
 /* Logs once per process that no thread could be started. Caller holds no lock. */

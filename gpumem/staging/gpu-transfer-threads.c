@@ -127,6 +127,26 @@ _gpu_transfer_yield_copy (GpuTransferFunc func,
 }
 
 gboolean
+_gpu_transfer_must_yield (void)
+{
+  return _gpu_workers_has_unserved (&copy_workers);
+}
+
+void
+_gpu_transfer_linger (GpuTransferAwaits awaits,
+                      gpointer          data,
+                      gint64            deadline)
+{
+  _gpu_workers_linger (&copy_workers, awaits, data, deadline);
+}
+
+void
+_gpu_transfer_wake_lingering (void)
+{
+  _gpu_workers_wake_lingering (&copy_workers);
+}
+
+gboolean
 _gpu_transfer_push_wait (GpuTransferFunc func,
                          gpointer        data)
 {

@@ -160,6 +160,7 @@ abort_locked (GpuTransfer *transfer)
     signal_host_wait_locked (transfer, i);
 
   g_cond_broadcast (&transfer->cond);
+  _gpu_transfer_wake_lingering ();
 }
 
 /* Called when the CPU has copied the next chunk. */
@@ -262,33 +263,35 @@ wake_workers_locked (GpuTransfer *transfer)
 }
 
 static gboolean
-awaits_piece (GpuTransfer *transfer)
+awaits_piece (gpointer data)
 {
+  GpuTransfer *transfer = data;
+
   return !is_aborted (transfer) && !_gpu_transfer_claims_has_piece (&transfer->claims)
          && !_gpu_transfer_claims_is_all_ready (&transfer->claims);
 }
 
-/* Waits until a piece of a chunk is ready to be copied. If there is none after LINGER_TIME, returns
- * FALSE, so that the thread can serve other copies. The lock covers the last look for a piece and
- * the end of the worker, so that set_ready_locked() wakes a worker for the next piece. */
+/* Waits until a piece of a chunk is ready to be copied. Returns FALSE if there is none after
+ * LINGER_TIME, or while other copies wait for a thread, so that the thread can serve them. The lock
+ * covers the last look for a piece and the end of the worker, so that set_ready_locked() wakes a
+ * worker for the next piece. */
 static gboolean
 wait_for_piece (GpuTransfer *transfer)
 {
   gint64 start = g_get_monotonic_time ();
-  gboolean in_time = TRUE;
   gboolean found;
 
-  while (awaits_piece (transfer) && g_get_monotonic_time () < start + POLL_TIME)
+  while (awaits_piece (transfer) && !_gpu_transfer_must_yield ()
+         && g_get_monotonic_time () < start + POLL_TIME)
     continue;
+
+  if (awaits_piece (transfer))
+    _gpu_transfer_linger (awaits_piece, transfer, start + LINGER_TIME);
 
   if (has_piece (transfer))
     return TRUE;
 
   g_mutex_lock (&transfer->lock);
-
-  while (in_time && awaits_piece (transfer))
-    in_time = g_cond_wait_until (&transfer->cond, &transfer->lock, start + LINGER_TIME);
-
   found = has_piece (transfer);
   if (!found)
     transfer->n_copy_workers--;
@@ -324,6 +327,7 @@ set_ready_locked (GpuTransfer *transfer,
   transfer->n_ready = n_ready;
   _gpu_transfer_claims_set_ready (&transfer->claims, n_ready);
   g_cond_broadcast (&transfer->cond);
+  _gpu_transfer_wake_lingering ();
   wake_workers_locked (transfer);
 }
 
