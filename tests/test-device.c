@@ -331,6 +331,56 @@ device_toggles (void)
   g_object_remove_toggle_ref (G_OBJECT (host), list_devices, host);
 }
 
+/* GPUMEM_DEBUG with @text: a program that finds a device logs @warning once, or nothing if @warning
+ * is NULL. */
+static void
+assert_debug_warning (const char *text, const char *warning)
+{
+  g_autoptr (GSubprocessLauncher) launcher =
+    g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDERR_PIPE | G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
+  g_autoptr (GSubprocess) process = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = g_file_read_link ("/proc/self/exe", NULL);
+  g_autofree char *output = NULL;
+  const char *found;
+
+  g_subprocess_launcher_setenv (launcher, "GPUMEM_DEBUG", text, TRUE);
+  process = g_subprocess_launcher_spawn (launcher, &error, path, "--debug-keys", NULL);
+  g_assert_no_error (error);
+  test_assert_ok (g_subprocess_communicate_utf8 (process, NULL, NULL, NULL, &output, &error),
+                  error);
+  test_assert_ok (g_subprocess_wait_check (process, NULL, &error), error);
+  found = strstr (output, warning != NULL ? warning : "GPUMEM_DEBUG");
+  g_test_message ("%s: %s", text, output);
+  g_assert_true ((found != NULL) == (warning != NULL));
+  g_assert_true (found == NULL || strstr (found + 1, "GPUMEM_DEBUG") == NULL);
+}
+
+static int
+find_device_twice (void)
+{
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GpuDevice) device = gpu_device_find ("host", NULL);
+
+      g_assert_nonnull (device);
+    }
+  return 0;
+}
+
+/* Unknown words of GPUMEM_DEBUG are reported once, with the keys. */
+static void
+device_debug_keys (void)
+{
+  assert_debug_warning ("eror,pool;hazard", "GPUMEM_DEBUG: unknown \"eror\", \"hazard\"; the keys "
+                                            "are errors, hazards, ");
+  assert_debug_warning ("Errors:host_delay, pool;transfer", NULL);
+  assert_debug_warning ("all", NULL);
+  assert_debug_warning ("errors,help", NULL);
+  assert_debug_warning ("help", NULL);
+  assert_debug_warning ("", NULL);
+}
+
 /* Devices live until the process ends. */
 static void
 device_lives (void)
@@ -437,6 +487,8 @@ device_context_async (TestFixture *fixture)
 int
 main (int argc, char **argv)
 {
+  if (argc == 2 && g_str_equal (argv[1], "--debug-keys"))
+    return find_device_twice ();
   test_init (&argc, &argv);
   test_add ("find", device_find);
   test_add ("values", device_values);
@@ -446,6 +498,7 @@ main (int argc, char **argv)
   test_add_plain ("list", device_list);
   test_add_plain ("model", device_model);
   test_add_plain ("toggles", device_toggles);
+  test_add_plain ("debug-keys", device_debug_keys);
   test_add_plain ("lives", device_lives);
   test_add_plain ("backends", device_backends);
   test_add_plain ("not-found", device_not_found);

@@ -61,6 +61,8 @@ typedef enum
 typedef int GpuLiveCountFunc (gpointer data);
 
 gboolean _gpu_debug_has   (GpuDebugFlags  flags);
+/* Logs a warning about unknown keys, once per process. Called without locks. */
+void     _gpu_debug_check_keys (void);
 void     _gpu_debug_log   (GpuDebugFlags  flags,
                            const char    *file,
                            const char    *line,

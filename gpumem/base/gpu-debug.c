@@ -93,6 +93,45 @@ _gpu_debug_has (GpuDebugFlags flags)
   return (GPOINTER_TO_UINT (g_once (&once, parse_flags, NULL)) & flags) != 0;
 }
 
+/* Returns the words that are not in debug_keys, each in quotation marks. */
+static char *
+list_unknown_words (const char *text)
+{
+  g_auto (GStrv) words = g_strsplit_set (text, ":;, \t", -1);
+  g_autoptr (GString) unknown = g_string_new (NULL);
+
+  for (gsize i = 0; words[i] != NULL; i++)
+    {
+      if (words[i][0] != '\0' && g_ascii_strcasecmp (words[i], "help") != 0
+          && g_parse_debug_string (words[i], debug_keys, G_N_ELEMENTS (debug_keys)) == 0)
+        g_string_append_printf (unknown, "%s\"%s\"", unknown->len > 0 ? ", " : "", words[i]);
+    }
+
+  return g_string_free (g_steal_pointer (&unknown), FALSE);
+}
+
+void
+_gpu_debug_check_keys (void)
+{
+  static gint is_checked;
+  const char *text = g_getenv ("GPUMEM_DEBUG");
+  g_autofree char *unknown = NULL;
+  g_autoptr (GString) known = NULL;
+
+  if (text == NULL || !g_atomic_int_compare_and_exchange (&is_checked, FALSE, TRUE))
+    return;
+
+  unknown = list_unknown_words (text);
+  if (unknown[0] == '\0')
+    return;
+
+  known = g_string_new (NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS (debug_keys); i++)
+    g_string_append_printf (known, "%s, ", debug_keys[i].key);
+
+  g_warning ("GPUMEM_DEBUG: unknown %s; the keys are %sall and help", unknown, known->str);
+}
+
 static const char *
 key_of (GpuDebugFlags flags)
 {

@@ -13,6 +13,8 @@ collect_devices (const GpuBackend *backend,
                  GPtrArray        *devices,
                  GString          *reasons)
 {
+  _gpu_debug_check_keys ();
+
   for (guint i = 0; _gpu_backends[i] != NULL; i++)
     {
       g_autoptr (GError) error = NULL;
