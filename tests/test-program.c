@@ -101,6 +101,28 @@ program_build (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no_such_kernel");
 }
 
+/* Back ends that translate OpenCL C ignore options of OpenCL without an effect on the device, but
+ * reject options that do not exist. */
+static void
+program_unknown_options (TestFixture *fixture)
+{
+  static const char *const wrong[] = { "-cl-fast-relaxd-math", "-cl-", "-cl-mad-enable=1" };
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  program = build (fixture, "-cl-no-signed-zeros -cl-finite-math-only", GPU_PROGRAM_FLAGS_NONE);
+  g_assert_cmpuint (run_program (fixture, program), ==, 1);
+  for (guint i = 0; i < G_N_ELEMENTS (wrong) && !test_is_opencl (fixture); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (gpu_program_new_from_source (fixture->context, set_source, wrong[i],
+                                                  &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, wrong[i]);
+    }
+}
+
 static void
 program_options (TestFixture *fixture)
 {
@@ -1069,6 +1091,7 @@ main (int argc, char **argv)
   g_setenv ("GPUMEM_CACHE_DIR", "", TRUE);
   test_add ("build", program_build);
   test_add ("options", program_options);
+  test_add ("unknown-options", program_unknown_options);
   test_add ("log", program_log);
   test_add ("binary", program_binary);
   test_add ("il", program_il);

@@ -10,9 +10,10 @@
 
 #include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+#include "gpumem/dialect/gpu-option-private.h"
 
-/* All -cl- options that are not in this table are removed, because they have no effect that a
- * portable program could observe. */
+/* Other options of OpenCL are removed, because they have no effect that a portable program could
+ * observe. */
 static const struct
 {
   const char *opencl;
@@ -49,11 +50,12 @@ _gpu_cuda_options_include (GPtrArray *options)
          || _gpu_cuda_options_have (options, "-include");
 }
 
+/* Returns FALSE if @word is not an option of OpenCL. */
 static gboolean
 translate (const char *word,
            GPtrArray  *options)
 {
-  gboolean is_known = g_str_has_prefix (word, "-cl-");
+  gboolean is_known = g_str_has_prefix (word, "-cl-") && _gpu_option_is_valid (word);
 
   for (gsize i = 0; i < G_N_ELEMENTS (translations); i++)
     {

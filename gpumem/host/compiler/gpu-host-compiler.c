@@ -10,6 +10,7 @@
 
 #include "gpumem/base/gpu-directory-private.h"
 #include "gpumem/dialect/gpu-builtin-private.h"
+#include "gpumem/dialect/gpu-option-private.h"
 #include "gpumem/host/compiler/gpu-host-command.h"
 #include "gpumem/host/compiler/gpu-host-compiler.h"
 
@@ -160,7 +161,7 @@ set_bad_option (const char  *option,
 {
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED,
                "host: the option '%s' is not supported; supported options are -D, -I, -w, -g, "
-               "-Werror and options that begin with -cl-", option);
+               "-Werror and the options of OpenCL that begin with -cl-", option);
 
   return FALSE;
 }
@@ -218,7 +219,7 @@ add_option (Options     *options,
     g_ptr_array_add (options->compile, g_strdup ("-fsingle-precision-constant"));
   else if (g_str_equal (word, "-cl-fast-relaxed-math"))
     g_ptr_array_add (options->preprocess, g_strdup ("-D__FAST_RELAXED_MATH__=1"));
-  else if (!g_str_has_prefix (word, "-cl-"))
+  else if (!g_str_has_prefix (word, "-cl-") || !_gpu_option_is_valid (word))
     return set_bad_option (word, error);
 
   return TRUE;
