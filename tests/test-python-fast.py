@@ -439,10 +439,11 @@ def test_events(fixture):
                   stream.record(flags=Gpu.EventFlags.NONE)):
         equal(type(event), Gpu.Event)
         for args, kwargs in (((), {}), ((None,), {}), ((), {"cancellable": None}),
-                             ((Gio.Cancellable(),), {})):
+                             ((Gio.Cancellable(),), {}), ((), {"timeout": None}),
+                             ((), {"timeout": 30}), ((None, None), {})):
             equal(event.wait(*args, **kwargs), True)
     for call in (lambda: stream.record("now"), lambda: stream.record(0, 1), lambda: event.wait(1),
-                 lambda: event.wait(None, None)):
+                 lambda: event.wait(None, None, None)):
         with raises(TypeError):
             call()
     event = fixture.user_event()

@@ -5,7 +5,9 @@ import _thread
 import array
 import asyncio
 import ctypes
+import fractions
 import gc
+import math
 import os
 import random
 import signal
@@ -181,6 +183,33 @@ def test_events(fixture):
     equal(event.query(), Gpu.EventStatus.COMPLETE)
     Gpu.Event.wait_all([event, gate] if gate.holds else [event, stream.record()])
     equal(buffer.read(), b"\x08" * 64)
+
+
+def test_timeouts(fixture):
+    """Waits for at most some seconds."""
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream)
+    event = stream.record()
+    for wait in (event.wait, stream.synchronize):
+        for timeout in (0, 0.001, fractions.Fraction(1, 1000), 1e-9):
+            with raises(Gpu.TimedOutError, "microseconds"):
+                wait(timeout=timeout)
+        for timeout in (-1, -0.001, math.nan, -math.inf):
+            with raises(ValueError, "timeout must be at least 0 seconds"):
+                wait(timeout=timeout)
+        for timeout in ("1", True, [1]):
+            with raises(TypeError, "timeout must be a number of seconds or None"):
+                wait(timeout=timeout)
+        with raises(TimeoutError):
+            wait(None, 0.001)
+    gate.complete()
+    for wait in (event.wait, stream.synchronize):
+        for timeout in (None, 30, 30.5, 1e300, math.inf):
+            equal(wait(timeout=timeout), True)
+    event.wait(timeout=0)
+    thread = threading.Thread(target=stream.synchronize, kwargs={"timeout": 30})
+    thread.start()
+    thread.join()
 
 
 def test_event_times(fixture):
@@ -403,7 +432,10 @@ def test_interrupt(fixture):
     waits = {
         "user event": gate.wait, "event": event.wait, "stream": stream.synchronize,
         "with stream": lambda: stream.__exit__(None, None, None),
-        "timeout": lambda: event.wait_timeout(10 ** 8), "all": lambda: Gpu.Event.wait_all([event]),
+        "timeout": lambda: event.wait_timeout(10 ** 8),
+        "seconds": lambda: event.wait(timeout=100),
+        "seconds of stream": lambda: stream.synchronize(timeout=100),
+        "all": lambda: Gpu.Event.wait_all([event]),
         "poll": lambda: event.poll(10 ** 8), "endless poll": lambda: event.poll(-1),
         "memory": buffer.wait, "host memory": host.synchronize, "read of host memory": host.read,
         "context": fixture.context.synchronize, "read": lambda: buffer.read(stream=stream),

@@ -15,8 +15,8 @@ static GpuFastMethod write_method = {
   { "destination", "data", "offset", "copy" }, 2, { NULL }, NULL
 };
 static GpuFastMethod record_method = { { "flags" }, 0, { NULL }, NULL };
-static GpuFastMethod wait_method = { { "cancellable" }, 0, { NULL }, NULL };
-static GpuFastMethod synchronize_method = { { "cancellable" }, 0, { NULL }, NULL };
+static GpuFastMethod wait_method = { { "cancellable", "timeout" }, 0, { NULL }, NULL };
+static GpuFastMethod synchronize_method = { { "cancellable", "timeout" }, 0, { NULL }, NULL };
 
 static PyObject *
 stream_copy (PyObject         *self,
@@ -356,6 +356,12 @@ gpu_fast_submit_waiting (PyObject         *module G_GNUC_UNUSED,
   return gpu_fast_leave (&frame, submit_and_wait (args, n_args));
 }
 
+static gboolean
+is_none (PyObject *value)
+{
+  return value == NULL || value == Py_None;
+}
+
 static PyObject *
 stream_synchronize (PyObject         *self,
                     PyObject *const  *args,
@@ -365,7 +371,7 @@ stream_synchronize (PyObject         *self,
   const GpuFastCall call = { &synchronize_method, self, args, n_args, names };
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
 
-  if (!gpu_fast_parse (&call, values) || (values[0] != NULL && values[0] != Py_None))
+  if (!gpu_fast_parse (&call, values) || !is_none (values[0]) || !is_none (values[1]))
     return gpu_fast_pass_on (&call);
 
   return gpu_fast_wait_for_stream ((GpuStream *) ((PyGObject *) self)->obj);
@@ -409,7 +415,7 @@ event_wait (PyObject         *self,
   const GpuFastCall call = { &wait_method, self, args, n_args, names };
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
 
-  if (!gpu_fast_parse (&call, values) || (values[0] != NULL && values[0] != Py_None))
+  if (!gpu_fast_parse (&call, values) || !is_none (values[0]) || !is_none (values[1]))
     return gpu_fast_pass_on (&call);
 
   return wait_for ((GpuEvent *) ((PyGObject *) self)->obj);
@@ -423,7 +429,7 @@ install_events (void)
   static PyMethodDef record_def =
     GPU_FAST_DEF ("record", stream_record, "flags=0");
   static PyMethodDef wait_def =
-    GPU_FAST_DEF ("wait", event_wait, "cancellable=None");
+    GPU_FAST_DEF ("wait", event_wait, "cancellable=None, timeout=None");
 
   return gpu_fast_replace (gpu_fast_types.stream, &record_def, &record_method)
          && gpu_fast_replace (gpu_fast_types.event, &wait_def, &wait_method);
@@ -440,7 +446,7 @@ gpu_fast_install_stream (void)
   static PyMethodDef write_def =
     GPU_FAST_DEF ("write", stream_write, "destination, data, offset=0, copy=True");
   static PyMethodDef synchronize_def =
-    GPU_FAST_DEF ("synchronize", stream_synchronize, "cancellable=None");
+    GPU_FAST_DEF ("synchronize", stream_synchronize, "cancellable=None, timeout=None");
   PyTypeObject *type = gpu_fast_types.stream;
 
   return install_events () && gpu_fast_replace (type, &copy_def, &copy_method)

@@ -105,7 +105,7 @@ PARAMETERS = {
     "axis1": "SupportsIndex", "axis2": "SupportsIndex", "copy": "bool | None",
     "kernel": "Kernel", "device": "Device | None", "declaration": "str",
     "arguments": "_Description", "value": "object", "*args": "object", "*exception": "object",
-    "*user_data": "object", "timeout_usec": "SupportsIndex",
+    "*user_data": "object", "timeout_usec": "SupportsIndex", "timeout": "float | None",
     "name": "str", "tag": "str | None", "events": "Iterable[Event]",
     "fds": "Gio.UnixFDList", "signal": "str"}
 

@@ -1274,10 +1274,11 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
                 raise
         return handler
 
-    def wait(self, cancellable=None):
-        """Waits for the event. Raises the error of the work before it. Ctrl-C ends the wait, but
-        not the work."""
-        return wait(self, cancellable)
+    def wait(self, cancellable=None, timeout=None):
+        """Waits for the event, for at most timeout seconds, a float; None is no limit. Raises the
+        error of the work before it, and Gpu.TimedOutError, which is a TimeoutError, at the end of
+        that time. Ctrl-C ends the wait, but not the work."""
+        return wait(self, cancellable, timeout)
 
     def poll(self, timeout_usec, cancellable=None) -> "EventStatus":
         """Waits for at most timeout_usec microseconds, -1 is no limit, and returns the status.
@@ -1683,11 +1684,12 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         possibly before this method returns: see Gpu.Event.call()."""
         return self.record().call(function, *args)
 
-    def synchronize(self, cancellable=None):
-        """Waits for all work submitted before the call."""
-        if not takes_signals():
+    def synchronize(self, cancellable=None, timeout=None):
+        """Waits for all work submitted before the call, for at most timeout seconds, a float; None
+        is no limit. Raises Gpu.TimedOutError, which is a TimeoutError, at the end of that time."""
+        if timeout is None and not takes_signals():
             return call_waiting(Gpu.Stream.synchronize, self, cancellable)
-        return wait(self.record(), cancellable)
+        return wait(self.record(), cancellable, timeout)
 
     def __await__(self):
         return wait_for(functools.partial(Gpu.Stream.synchronize_async, self),

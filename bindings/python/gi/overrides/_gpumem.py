@@ -5,6 +5,8 @@ and waits under asyncio."""
 import contextlib
 import ctypes
 import functools
+import math
+import numbers
 import os
 import queue
 import sys
@@ -13,7 +15,7 @@ import threading
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
-from ._gpumem_checks import DECORATORS, to_index
+from ._gpumem_checks import DECORATORS, describe, to_index
 from ._gpumem_errors import TimedOutError
 from ._gpumem_names import find_caller, name_call, run_for
 from ._gpumem_library import load_symbols
@@ -391,6 +393,9 @@ def to_pattern(pattern):
 # Microseconds of one wait. Signal handlers run between two waits.
 _SLICE = 100000
 
+# Seconds. A longer wait has no limit.
+_MAX_TIMEOUT = 1e9
+
 
 def takes_signals():
     """Returns whether this is the main thread, the only one in which Python runs signal handlers.
@@ -436,7 +441,19 @@ def wait_timeout(event, timeout, cancellable=None):
     return True                                 # or the call has raised an error
 
 
-def wait(event, cancellable=None):
+def _to_microseconds(timeout):
+    """Converts seconds; -1 is a time without end."""
+    if not isinstance(timeout, numbers.Real) or isinstance(timeout, bool):
+        raise TypeError(f"timeout must be a number of seconds or None, not {describe(timeout)}")
+    if not timeout >= 0:                        # also not a number
+        raise ValueError(f"timeout must be at least 0 seconds, not {timeout}")
+    return math.ceil(timeout * 1e6) if timeout < _MAX_TIMEOUT else -1
+
+
+def wait(event, cancellable=None, timeout=None):
+    """Waits for at most timeout seconds; None is no limit."""
+    if timeout is not None:
+        return wait_timeout(event, _to_microseconds(timeout), cancellable)
     if not takes_signals():
         return call_waiting(Gpu.Event.wait, event, cancellable)
     return poll(event, -1, cancellable) == Gpu.EventStatus.COMPLETE
