@@ -43,12 +43,23 @@ copy (GpuStream *stream, GpuBuffer *to, GpuBuffer *from)
   g_assert_no_error (error);
 }
 
+/* @stream is nullable. */
+static void
+assert_filled_on (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) content =
+    gpu_buffer_read_bytes (buffer, stream, 0, gpu_memory_get_size (GPU_MEMORY (buffer)), NULL,
+                           &error);
+
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (content, NULL), value, g_bytes_get_size (content));
+}
+
 static void
 assert_filled (GpuBuffer *buffer, guint8 value)
 {
-  g_autoptr (GBytes) content = test_content (buffer);
-
-  test_assert_value (g_bytes_get_data (content, NULL), value, g_bytes_get_size (content));
+  assert_filled_on (NULL, buffer, value);
 }
 
 /* Adjacent blocks and their slices keep their own content. */
@@ -184,6 +195,37 @@ pool_in_flight (TestFixture *fixture)
 {
   if (test_can_hold (fixture))
     test_pool_each_kind (fixture, check_in_flight);
+}
+
+/* The pool gets memory from the driver while work on the default stream is pending, and after that
+ * work has failed. */
+static void
+check_growth (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) first = gpu_context_get_default_stream (fixture->context);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) pending = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, first);
+  g_autoptr (GpuBuffer) small = NULL, large = NULL;
+
+  fill (first, pending, 1);
+  small = test_pool_take (pool, SIZE, stream);
+  fill (stream, small, 2);
+  assert_filled_on (stream, small, 2);
+  test_assert_ok (gpu_event_fail (gate, "not for the pool", &error), error);
+  large = test_pool_take (pool, 5 << 20, stream);
+  fill (stream, large, 3);
+  assert_filled_on (stream, large, 3);
+  g_assert_false (gpu_stream_synchronize (first, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not for the pool");
+}
+
+static void
+pool_growth (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    test_pool_each_kind (fixture, check_growth);
 }
 
 /* Drops the pool first, then the context, and then the memory, with work in flight. */
@@ -2099,6 +2141,7 @@ main (int argc, char **argv)
   test_add ("content", pool_content);
   test_add ("reuse", pool_reuse);
   test_add ("in-flight", pool_in_flight);
+  test_add ("growth", pool_growth);
   test_add ("pool-dropped-first", pool_dropped_first);
   test_add ("statistics", pool_statistics);
   test_add ("peaks", pool_peaks);

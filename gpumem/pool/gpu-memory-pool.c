@@ -629,21 +629,28 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
 /* Creates the allocator from which the pool gets its segments. On the host back end it is a
  * deferred allocator, so that a large segment does not occupy memory before its blocks are used. On
  * other back ends it is an immediate allocator, so that the pool gets the error if an allocation
- * fails. */
+ * fails. If that allocator uses its stream, the pool has a stream of its own: behind pending work
+ * of the program, requests would wait for that work, and fail if it fails. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)
 {
+  const GpuBufferOps *ops = _gpu_context_get_native (pool->context)->backend->buffer;
   g_autoptr (GpuStream) stream = NULL;
   GpuImmediateAllocator *allocator;
 
-  if (_gpu_context_get_native (pool->context)->backend->buffer->commit != NULL)
+  if (ops->commit != NULL)
     return (GpuAllocator *) gpu_deferred_allocator_new (pool->context, pool->flags, error);
 
   if (_gpu_context_peek_timeline (pool->context, NULL, FUNCTION, error) == NULL)
     return NULL;
 
-  stream = gpu_context_get_default_stream (pool->context);
+  stream = ops->is_deferred ? gpu_stream_new (pool->context, GPU_STREAM_FLAGS_NONE, error)
+                            : gpu_context_get_default_stream (pool->context);
+
+  if (stream == NULL)
+    return NULL;
+
   allocator = gpu_immediate_allocator_new (stream, pool->flags, error);
 
   return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
