@@ -188,6 +188,26 @@ event_user_failed (TestFixture *fixture)
   test_assert_content (buffer, four);
 }
 
+/* Without a message, waiters get one that names the cause. */
+static void
+event_failed_without_message (TestFixture *fixture)
+{
+  const char *messages[] = { NULL, "" };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (messages); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuEvent) event = gpu_event_new_user (fixture->context, &error);
+
+      g_assert_no_error (error);
+      test_assert_ok (gpu_event_fail (event, messages[i], &error), error);
+      g_assert_false (gpu_event_wait (event, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "the user event was failed");
+    }
+}
+
 /* Work submitted directly after a failure either fails or runs after the earlier work. */
 static void
 event_failure_keeps_order (TestFixture *fixture)
@@ -1424,6 +1444,7 @@ main (int argc, char **argv)
   test_add ("user", event_user);
   test_add ("user-blocks", event_user_blocks);
   test_add ("user-failed", event_user_failed);
+  test_add ("failed-without-message", event_failed_without_message);
   test_add ("failure-keeps-order", event_failure_keeps_order);
   test_add ("failure-reaches-all", event_failure_reaches_all);
   test_add ("failure-propagates", event_failure_propagates);

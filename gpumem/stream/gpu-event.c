@@ -523,7 +523,7 @@ gpu_event_complete (GpuEvent  *event,
 /**
  * gpu_event_fail:
  * @event: a user event
- * @message: (nullable): the error message for the waiters
+ * @message: (nullable): the error message for the waiters; if %NULL or empty, a default message
  * @error: return location for an error
  *
  * Fails @event (OpenCL: clSetUserEventStatus if a stream waits). Work that waits for @event does
@@ -548,8 +548,9 @@ gpu_event_fail (GpuEvent    *event,
 
   g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
 
-  failure = g_error_new_literal (GPU_ERROR, GPU_ERROR_FAILED,
-                                 message != NULL ? message : "the user event was failed");
+  failure = g_error_new_literal (GPU_ERROR, GPU_ERROR_FAILED, message != NULL && *message != '\0'
+                                                              ? message
+                                                              : "the user event was failed");
 
   return set_user (event, "gpu_event_fail", failure, error);
 }
