@@ -228,6 +228,52 @@ pool_growth (TestFixture *fixture)
     test_pool_each_kind (fixture, check_growth);
 }
 
+/* Frees memory that pending work uses, fails that work before or after the pool reuses the memory,
+ * and returns the buffer over the reused memory. */
+static GpuBuffer *
+reuse_failed (TestFixture *fixture, GpuMemoryPool *pool, GpuStream *stream, gboolean is_late)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) failing = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  GpuBuffer *buffer = test_pool_take (pool, 5 << 20, failing);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, failing);
+
+  gpu_memory_pool_set_limit (pool, test_pool_get_figure (pool, "managed-bytes"));
+  fill (failing, buffer, 1);
+  g_object_unref (buffer);
+
+  if (is_late)
+    buffer = test_pool_take (pool, 5 << 20, stream);
+  test_assert_ok (gpu_event_fail (gate, "for the previous owner", &error), error);
+  if (!is_late)
+    buffer = test_pool_take (pool, 5 << 20, stream);
+
+  return buffer;
+}
+
+/* A failure of work that used memory before reaches neither the next request for that memory, nor
+ * the next work that uses it. */
+static void
+check_reuse_after_failure (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  for (guint is_late = 0; is_late <= 1; is_late++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = reuse_failed (fixture, pool, stream, is_late);
+
+      fill (stream, buffer, 2);
+      test_synchronize (stream);
+      assert_filled_on (stream, buffer, 2);
+    }
+}
+
+static void
+pool_reuse_after_failure (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    test_pool_each_kind (fixture, check_reuse_after_failure);
+}
+
 /* Drops the pool first, then the context, and then the memory, with work in flight. */
 static void
 check_pool_dropped_first (TestFixture *fixture, GpuMemoryPool *pool)
@@ -2142,6 +2188,7 @@ main (int argc, char **argv)
   test_add ("reuse", pool_reuse);
   test_add ("in-flight", pool_in_flight);
   test_add ("growth", pool_growth);
+  test_add ("reuse-after-failure", pool_reuse_after_failure);
   test_add ("pool-dropped-first", pool_dropped_first);
   test_add ("statistics", pool_statistics);
   test_add ("peaks", pool_peaks);

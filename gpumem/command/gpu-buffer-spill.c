@@ -365,49 +365,20 @@ get_memory (GpuMemory    *memory,
   return TRUE;
 }
 
-static gboolean
-may_fail (const GpuPoint *point)
-{
-  g_autoptr (GPtrArray) user_events = NULL;
-
-  _gpu_timeline_lock (point->timeline);
-  if (point->timeline->n_user_waits > 0)
-    user_events = _gpu_timeline_list_user_events_locked (point->timeline, point->seq);
-  _gpu_timeline_unlock (point->timeline);
-
-  return user_events != NULL;
-}
-
-/* Makes @own wait for the work of previous owners of pooled memory, but not fail with that work. If
- * that work waits for user events, drivers would fail @own, so @own waits for a user event that the
- * library completes after that work. */
+/* Makes @own wait for the work of previous owners of pooled memory, but not fail with that work. */
 static gboolean
 follow_earlier_work (GpuStorage   *storage,
                      GpuTimeline  *own,
                      const char   *function,
                      GError      **error)
 {
-  g_autoptr (GpuUserEvent) mirror = NULL;
-  GpuSubmission submission = { .function = function };
   GpuPoint earlier = { NULL, 0 };
   gboolean success;
 
   if (!_gpu_storage_steal_earlier (storage, &earlier))
     return TRUE;
 
-  if (may_fail (&earlier))
-    {
-      mirror = _gpu_timeline_mirror_end (earlier.timeline, earlier.seq, error);
-      submission.user_event = mirror;
-      success = mirror != NULL && _gpu_submit (own, &submission, NULL, error);
-    }
-  else
-    {
-      submission.after = &earlier;
-      submission.ignores_failure = TRUE;
-      success = _gpu_submit (own, &submission, NULL, error);
-    }
-
+  success = _gpu_timeline_follow_end (own, &earlier, function, error);
   _gpu_point_clear (&earlier);
 
   return success;

@@ -5,8 +5,8 @@
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
-#include "gpumem/stream/gpu-submission-private.h"
 
 static gpointer
 ref (gpointer key)
@@ -93,10 +93,9 @@ order_after (gpointer   key,
              GError   **error)
 {
   const GpuPoint point = { after, seq };
-  const GpuSubmission submission = { .function = "pool wait", .after = &point };
   GError *failure = NULL;
 
-  if (_gpu_submit (key, &submission, NULL, &failure))
+  if (_gpu_timeline_follow_end (key, &point, "pool wait", &failure))
     return TRUE;
 
   /* The submission of the wait failed. This is not an error if the work of @after up to @seq has

@@ -15,6 +15,7 @@
 
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/stream/gpu-submission-private.h"
 
 static GpuWorkers workers = { .name = "gpumem-mirror" };
 
@@ -154,19 +155,57 @@ _gpu_event_mirror (GpuEvent          *event,
   return g_steal_pointer (&user_event);
 }
 
-GpuUserEvent *
-_gpu_timeline_mirror_end (GpuTimeline  *timeline,
-                          guint64       seq,
-                          GError      **error)
+/* Returns a user event that completes soon after @point was reached, even if that work failed. */
+static GpuUserEvent *
+mirror_point (const GpuPoint  *point,
+              GError         **error)
 {
-  g_autoptr (GpuUserEvent) user_event = _gpu_user_event_new (timeline->context);
+  g_autoptr (GpuUserEvent) user_event = _gpu_user_event_new (point->timeline->context);
   Mirror *mirror = mirror_new (user_event, TRUE);
 
-  if (!_gpu_timeline_notify (timeline, seq, mirror_end, mirror, error))
+  if (!_gpu_timeline_notify (point->timeline, point->seq, mirror_end, mirror, error))
     {
       mirror_free (mirror);
       return NULL;
     }
 
   return g_steal_pointer (&user_event);
+}
+
+static gboolean
+may_fail (const GpuPoint *point)
+{
+  g_autoptr (GPtrArray) user_events = NULL;
+
+  _gpu_timeline_lock (point->timeline);
+  if (point->timeline->n_user_waits > 0)
+    user_events = _gpu_timeline_list_user_events_locked (point->timeline, point->seq);
+  _gpu_timeline_unlock (point->timeline);
+
+  return user_events != NULL;
+}
+
+/* If the work waits for user events, drivers would fail @timeline, so @timeline waits for a user
+ * event that the library completes after that work. */
+gboolean
+_gpu_timeline_follow_end (GpuTimeline     *timeline,
+                          const GpuPoint  *point,
+                          const char      *function,
+                          GError         **error)
+{
+  g_autoptr (GpuUserEvent) mirror = NULL;
+  GpuSubmission submission = { .function = function };
+
+  if (may_fail (point))
+    {
+      mirror = mirror_point (point, error);
+      submission.user_event = mirror;
+
+      return mirror != NULL && _gpu_submit (timeline, &submission, NULL, error);
+    }
+
+  submission.after = point;
+  submission.ignores_failure = TRUE;
+
+  return _gpu_submit (timeline, &submission, NULL, error);
 }

@@ -52,10 +52,10 @@ gboolean        _gpu_event_can_wait      (GpuEvent          *event,
 GpuUserEvent   *_gpu_event_mirror        (GpuEvent          *event,
                                           GpuNativeContext  *context,
                                           GError           **error);
-/* Returns a user event of the context of @timeline that completes soon after @seq is reached, even
- * if that work has failed. The context must have user events. */
-GpuUserEvent   *_gpu_timeline_mirror_end (GpuTimeline       *timeline,
-                                          guint64            seq,
+/* Makes @timeline wait for @point, but not fail with that work. Both are of the same context. */
+gboolean        _gpu_timeline_follow_end (GpuTimeline       *timeline,
+                                          const GpuPoint    *point,
+                                          const char        *function,
                                           GError           **error);
 
 G_END_DECLS
