@@ -581,6 +581,41 @@ batch_refused (TestFixture *fixture)
   clear (&batch);
 }
 
+/* The last of three copies conflicts with a mapping, and no copy is done, no matter which of them
+ * are single operations. */
+static void
+check_mapped (TestFixture    *fixture,
+              GpuStreamFlags  flags)
+{
+  const guint64 ranges[] = { 0, 0, 2, 0, ROW, 1, 0, 3, 0, ROW, 1, ROW, 2, ROW, ROW };
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GError) error = NULL;
+  Batch batch = { NULL, };
+
+  set_up (fixture, &batch, flags);
+  for (guint i = 0; i < 2; i++)
+    {
+      mapping = gpu_buffer_map (GPU_BUFFER (batch.memories[i]), batch.stream, GPU_MAP_FLAGS_READ,
+                                i * ROW, ROW, NULL, &error);
+      g_assert_no_error (error);
+      g_assert_false (gpu_stream_copy_batch (batch.stream, batch.memories, batch.n_memories, ranges,
+                                             G_N_ELEMENTS (ranges), &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_copy_batch", "mapped for reading");
+      g_clear_object (&mapping);
+      assert_models (&batch);
+    }
+  clear (&batch);
+}
+
+static void
+batch_mapped (TestFixture *fixture)
+{
+  check_mapped (fixture, GPU_STREAM_FLAGS_NONE);
+  check_mapped (fixture, GPU_STREAM_FLAGS_PROFILING);
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_OUT_OF_ORDER) != 0)
+    check_mapped (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
 static void
 batch_released (TestFixture *fixture)
 {
@@ -746,6 +781,7 @@ main (int   argc,
   test_add ("threads", batch_threads);
   test_add ("behind-failure", batch_behind_failure);
   test_add ("refused", batch_refused);
+  test_add ("mapped", batch_mapped);
   test_add ("released", batch_released);
 #ifdef HAVE_CUDA
   test_add ("kernel", batch_kernel);

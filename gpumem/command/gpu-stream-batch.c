@@ -442,23 +442,54 @@ list_accesses (Batch *batch)
       accesses[batch->n_accesses++] = accesses[i];
 }
 
+/* Returns whether the copy is a part of the command that does several copies. */
+static gboolean
+is_in_command (const Batch   *batch,
+               const guint64 *range)
+{
+  return range[SIZE] > 0 && batch->uses[range[DESTINATION]].is_batched
+         && batch->uses[range[SOURCE]].is_batched && !is_of_itself (batch, range);
+}
+
+/* Checks the copies that are separate operations before the first operation, so that a refused
+ * batch changes nothing. */
+static gboolean
+check_others (const Batch  *batch,
+              GError      **error)
+{
+  for (gsize i = 0; i < batch->n_copies; i++)
+    {
+      const guint64 *range = get_range (batch, i);
+      GpuAccess accesses[] = {
+        { get_memory (batch, range, DESTINATION), TRUE, range[DESTINATION_OFFSET], range[SIZE] },
+        { get_memory (batch, range, SOURCE), FALSE, range[SOURCE_OFFSET], range[SIZE] }
+      };
+
+      if (range[SIZE] > 0 && !is_in_command (batch, range)
+          && !_gpu_submission_check_mappings (batch->function, accesses, G_N_ELEMENTS (accesses),
+                                              error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 static gboolean
 submit_others (const Batch  *batch,
                GpuTimeline  *timeline,
                GError      **error)
 {
-  for (gsize i = 0, next = 0; i < batch->n_copies; i++)
+  for (gsize i = 0; i < batch->n_copies; i++)
     {
       const guint64 *range = get_range (batch, i);
 
-      if (next < batch->n_batched && batch->batched[next] == i)
-        next++;
-      else if (!_gpu_timeline_copy (timeline, batch->function,
-                                    &(GpuRangeCopy) { get_memory (batch, range, DESTINATION),
-                                                      range[DESTINATION_OFFSET],
-                                                      get_memory (batch, range, SOURCE),
-                                                      range[SOURCE_OFFSET], range[SIZE] },
-                                    NULL, error))
+      if (!is_in_command (batch, range)
+          && !_gpu_timeline_copy (timeline, batch->function,
+                                  &(GpuRangeCopy) { get_memory (batch, range, DESTINATION),
+                                                    range[DESTINATION_OFFSET],
+                                                    get_memory (batch, range, SOURCE),
+                                                    range[SOURCE_OFFSET], range[SIZE] },
+                                  NULL, error))
         return FALSE;
     }
 
@@ -485,12 +516,12 @@ submit_batch (Batch        *batch,
 
   for (gsize i = 0; i < batch->n_copies; i++)
     {
-      const guint64 *range = get_range (batch, i);
-
-      if (range[SIZE] > 0 && batch->uses[range[DESTINATION]].is_batched
-          && batch->uses[range[SOURCE]].is_batched && !is_of_itself (batch, range))
+      if (is_in_command (batch, get_range (batch, i)))
         batch->batched[batch->n_batched++] = i;
     }
+
+  if (batch->n_batched < batch->n_copies && !check_others (batch, error))
+    return FALSE;
 
   if (batch->n_batched > 0)
     {
