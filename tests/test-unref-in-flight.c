@@ -588,6 +588,32 @@ lifetime_ordered (TestFixture *fixture)
   test_poll (gpu_context_get_allocated_size (fixture->context) == SIZE);
 }
 
+/* An out-of-order stream does not order the free after earlier uses, so the memory is freed when
+ * these have completed. */
+static void
+lifetime_ordered_out_of_order (TestFixture *fixture)
+{
+  const GpuCapabilities needed = GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_STREAM_ORDERED
+                                 | GPU_CAPABILITIES_OUT_OF_ORDER;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) ordered = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (fixture, needed))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  ordered = gpu_buffer_new_on_stream (stream, GPU_MEMORY_FLAGS_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  gate = test_gate (fixture, stream);
+  fill (stream, ordered, 7);
+
+  g_clear_object (&ordered);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, SIZE);
+  test_open (gate);
+  test_poll (gpu_context_get_allocated_size (fixture->context) == 0);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -607,5 +633,6 @@ main (int argc, char **argv)
   test_add ("async-read", lifetime_async_read);
   test_add ("readers", lifetime_readers);
   test_add ("ordered", lifetime_ordered);
+  test_add ("ordered-out-of-order", lifetime_ordered_out_of_order);
   return test_run ();
 }

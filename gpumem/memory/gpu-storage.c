@@ -801,16 +801,18 @@ _gpu_storage_take_buffer (GpuStorage      *storage,
   _gpu_storage_register_alias (storage, TRUE);
 }
 
-/* Returns whether the stream can free the buffer. After the last use of a borrowed stream the
- * program may have destroyed it. A graph frees only memory that it allocates, and the driver fails
- * such a call during the capture of another graph. */
+/* Returns whether the stream can free the buffer. An out-of-order stream may run the free before
+ * earlier uses. After the last use of a borrowed stream the program may have destroyed it. A graph
+ * frees only memory that it allocates, and the driver fails such a call during the capture of
+ * another graph. */
 static gboolean
 can_free_in_order_locked (GpuStorage  *storage,
                           GpuTimeline *timeline)
 {
   guint64 capture;
 
-  if (timeline->stream == NULL || timeline->is_ended)
+  if (timeline->stream == NULL || timeline->is_ended
+      || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
     return FALSE;
 
   capture = _gpu_timeline_get_capture_locked (timeline);
