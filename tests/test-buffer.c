@@ -557,6 +557,28 @@ buffer_release (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED);
 }
 
+static void
+drop (GpuMemory *memory,
+      gpointer   data)
+{
+  g_object_unref (memory);
+  ++*(int *) data;
+}
+
+/* The handler of the signal drops the last reference of the program. */
+static void
+buffer_dropped_by_handler (TestFixture *fixture)
+{
+  GpuBuffer *buffer = test_buffer (fixture, SIZE);
+  int n_dropped = 0;
+
+  g_signal_connect (buffer, "released", G_CALLBACK (drop), &n_dropped);
+  g_object_add_weak_pointer (G_OBJECT (buffer), (gpointer *) &buffer);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_cmpint (n_dropped, ==, 1);
+  g_assert_null (buffer);
+}
+
 /* A slice keeps the memory of its released parent. */
 static void
 buffer_release_parent (TestFixture *fixture)
@@ -918,6 +940,7 @@ main (int argc, char **argv)
   test_add ("flags", buffer_flags);
   test_add ("host-access", buffer_host_access);
   test_add ("release", buffer_release);
+  test_add ("dropped-by-handler", buffer_dropped_by_handler);
   test_add ("release-parent", buffer_release_parent);
   test_add ("read-write", buffer_read_write);
   test_add ("try", buffer_try);

@@ -905,8 +905,11 @@ gpu_memory_release (GpuMemory *memory)
       g_mutex_unlock (&memory->content_lock);
     }
 
+  /* A handler may drop the program's last reference */
+  g_object_ref (memory);
   g_signal_emit (memory, signals[RELEASED], 0);
   g_object_notify_by_pspec (G_OBJECT (memory), props[PROP_RELEASED]);
+  g_object_unref (memory);
 }
 
 /**
