@@ -871,7 +871,8 @@ refuse_flags (GFile        *file,
   g_autoptr (GError) error = NULL;
 
   g_assert_null (gpu_file_open (file, flags, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_file_open", "flags");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_file_open", "flags",
+                         "create requires write");
 }
 
 static void
@@ -892,6 +893,9 @@ file_open_errors (void)
   refuse_fd (open (g_get_tmp_dir (), O_RDONLY | O_CLOEXEC), "regular file");
   refuse_fd (open ("/dev/null", O_WRONLY | O_APPEND | O_CLOEXEC), "appending");
   refuse_fd (open ("/dev/null", O_PATH | O_CLOEXEC), "O_PATH");
+  g_assert_null (gpu_file_new_for_fd (STDERR_FILENO, GPU_FILE_FLAGS_WRITE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_file_new_for_fd", "flags write",
+                         "only direct is possible");
   refuse_flags (missing, GPU_FILE_FLAGS_NONE);
   refuse_flags (missing, GPU_FILE_FLAGS_READ | GPU_FILE_FLAGS_CREATE);
   refuse_flags (missing, GPU_FILE_FLAGS_READ | 1 << 10);

@@ -229,6 +229,7 @@ static gboolean
 check_flags (GpuFileFlags   flags,
              GpuFileFlags   allowed,
              gboolean       valid,
+             const char    *rule,
              const char    *function,
              GError       **error)
 {
@@ -238,8 +239,8 @@ check_flags (GpuFileFlags   flags,
     return TRUE;
 
   text = _gpu_flags_get_nicks (GPU_TYPE_FILE_FLAGS, flags);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: cannot open a file with flags %s",
-               function, text);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: cannot open a file with flags %s: %s", function, text, rule);
 
   return FALSE;
 }
@@ -295,7 +296,7 @@ gpu_file_open (GFile         *file,
 
   if (!check_flags (flags, both | GPU_FILE_FLAGS_CREATE | GPU_FILE_FLAGS_DIRECT,
                     (flags & both) != 0 && (!creates || (flags & GPU_FILE_FLAGS_WRITE) != 0),
-                    function, error))
+                    "read or write is required, and create requires write", function, error))
     return NULL;
 
   path = g_file_get_path (file);
@@ -399,7 +400,9 @@ gpu_file_new_for_fd (int            fd,
   int mode = fd < 0 ? -1 : fcntl (fd, F_GETFL);
   int copy;
 
-  if (!check_flags (flags, GPU_FILE_FLAGS_DIRECT, TRUE, function, error)
+  if (!check_flags (flags, GPU_FILE_FLAGS_DIRECT, TRUE,
+                    "only direct is possible, because the access is that of the descriptor",
+                    function, error)
       || !check_mode (fd, mode, function, error))
     return NULL;
 
