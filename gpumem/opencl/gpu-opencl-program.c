@@ -622,9 +622,15 @@ program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
 {
   cl_program program = ((GpuOpenclProgram *) native)->program;
   g_autofree char *names = NULL;
-  gsize size = 0;
-  cl_int code = clGetProgramInfo (program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &size);
+  gsize n = 0, size = 0;
+  cl_int code = clGetProgramInfo (program, CL_PROGRAM_NUM_KERNELS, sizeof n, &n, NULL);
 
+  /* Without kernels, Intel's driver fails to return their names. */
+  if (code == CL_SUCCESS && n == 0)
+    return g_new0 (char *, 1);
+
+  if (code == CL_SUCCESS)
+    code = clGetProgramInfo (program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &size);
   if (code != CL_SUCCESS)
     {
       _gpu_opencl_set_error (error, "clGetProgramInfo", code, "names of the kernels");
@@ -635,7 +641,6 @@ program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
   if (!get_program_info (program, CL_PROGRAM_KERNEL_NAMES, names, size, error))
     return NULL;
 
-  /* For "", g_strsplit() returns an empty list, as required. */
   return g_strsplit (names, ";", -1);
 }
 
