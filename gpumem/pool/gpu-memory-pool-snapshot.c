@@ -124,8 +124,8 @@ describe_segment (GArray *parts,
  *   the cache of a thread) or "unmapped" (addresses without memory)
  * - `size`, t: bytes
  * - `requested`, t, for active blocks only: bytes requested
- * - `stream`, u, for pending blocks only: the number, from 1, of the stream that may still use the
- *   block
+ * - `stream`, u, for pending blocks only, except in pools of kind %GPU_MEMORY_POOL_BINS: the
+ *   number, from 1, of the stream that may still use the block
  *
  * `gpumem pool` converts snapshots to files for viewers. While the snapshot is taken, other threads
  * that use the pool have to wait.
