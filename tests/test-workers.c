@@ -143,6 +143,23 @@ workers_linger (void)
   lingering_end (&lingering);
 }
 
+/* The same, while a thread without a job has not yet noticed that it exceeds the limit. */
+static void
+workers_linger_limited (void)
+{
+  static Lingering lingering = { .workers = { .name = "test" } };
+
+  lingering_begin (&lingering);
+  push_lingering (&lingering, 2, serve);
+  g_assert_true (_gpu_latch_wait (lingering.served, -1, NULL, NULL));
+  _gpu_latch_unref (lingering.served);
+  lingering.served = _gpu_latch_new ();
+  _gpu_workers_set_max_threads (&lingering.workers, 1);
+  push_lingering (&lingering, 1, serve);
+  g_assert_true (_gpu_latch_wait (lingering.served, -1, NULL, NULL));
+  lingering_end (&lingering);
+}
+
 /* A job that lingers ends when it need not wait any more. It stays if another thread takes the
  * other job. */
 static void
@@ -168,6 +185,7 @@ main (int    argc,
   test_add_plain ("retry", workers_retry);
   test_add_plain ("yield", workers_yield);
   test_add_plain ("linger", workers_linger);
+  test_add_plain ("linger-limited", workers_linger_limited);
   test_add_plain ("linger-woken", workers_linger_woken);
   return test_run ();
 }

@@ -25,12 +25,15 @@ job_new (GpuWorkerFunc func,
   return job;
 }
 
-/* Called after each change of the pending jobs, or of the threads without a job. The store is
- * relaxed: threads that read the number take the lock before they rely on it. */
+/* Called after each change of the pending jobs, of the threads without a job, or of the limit. The
+ * store is relaxed: threads that read the number take the lock before they rely on it. */
 static void
 update_unserved_locked (GpuWorkers *workers)
 {
-  gint n_unserved = (gint) workers->jobs.length - (gint) workers->n_idle;
+  /* Threads beyond the limit end instead of taking a job. */
+  guint n_ending = MAX (workers->n_threads, workers->max_threads) - workers->max_threads;
+  guint n_serving = MAX (workers->n_idle, n_ending) - n_ending;
+  gint n_unserved = (gint) workers->jobs.length - (gint) n_serving;
 
   __atomic_store_n (&workers->n_unserved, MAX (n_unserved, 0), __ATOMIC_RELAXED);
 }
@@ -290,6 +293,7 @@ _gpu_workers_set_max_threads (GpuWorkers *workers,
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
 
   workers->max_threads = max_threads;
+  update_unserved_locked (workers);
   g_cond_broadcast (&workers->cond);
 }
 
