@@ -66,8 +66,9 @@ allocate (GpuContext      *context,
  * @stream later can use the buffer, and work on other streams waits for the allocation
  * automatically, as for any use of memory. The contents are undefined. When the last reference to
  * the buffer is dropped, its memory is also freed in the order of @stream, without waiting for the
- * device (CUDA: cuMemFreeAsync), unless work on other streams still uses the memory. If the driver
- * is out of memory, #GpuContext::memory-pressure is emitted. Does not block.
+ * device (CUDA: cuMemFreeAsync), unless work on other streams still uses the memory or @stream is
+ * %GPU_STREAM_FLAGS_OUT_OF_ORDER. If the driver is out of memory, #GpuContext::memory-pressure is
+ * emitted. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_STREAM_ORDERED, or the errors of gpu_buffer_new()

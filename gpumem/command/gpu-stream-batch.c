@@ -720,8 +720,8 @@ _gpu_timeline_copy_batch (GpuTimeline    *timeline,
  *
  * The destination of a copy must not overlap the source or the destination of any copy; sources may
  * overlap. A copy of bytes to themselves is valid, and changes no byte. The operation holds
- * references to the memory until it completes. All ranges are checked before the first copy. If the
- * library or a driver refuses a copy after that, other copies may still take place.
+ * references to the memory until it completes. All ranges and mappings are checked before the first
+ * copy. If the library or a driver refuses a copy after that, other copies may still take place.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element of @memories is %NULL,
  *   @n_ranges is no multiple of five, an index is not less than @n_memories, a range exceeds its
