@@ -580,6 +580,32 @@ stream_out_of_order (TestFixture *fixture)
   }
 }
 
+/* Frees streams at once after their work has completed. Intel's driver then hung. */
+static void
+stream_out_of_order_freed (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
+    return;
+
+  for (guint i = 0; i < 200; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+      g_autoptr (GpuEvent) event = NULL;
+      guint8 value = (guint8) i;
+
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                      error);
+      event = test_record (stream);
+      test_assert_ok (gpu_stream_flush (stream, &error), error);
+      while (gpu_event_query (event, &error) == GPU_EVENT_STATUS_PENDING)
+        ;
+      g_assert_no_error (error);
+    }
+}
+
 static void
 stream_properties (TestFixture *fixture)
 {
@@ -767,6 +793,7 @@ main (int argc, char **argv)
   test_add ("wait-event", stream_wait_event);
   test_add ("flush-barrier", stream_flush_barrier);
   test_add ("out-of-order", stream_out_of_order);
+  test_add ("out-of-order-freed", stream_out_of_order_freed);
   test_add ("properties", stream_properties);
   test_add ("priority", stream_priority);
   test_add ("wrapped", stream_wrapped);

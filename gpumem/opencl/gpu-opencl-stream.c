@@ -11,7 +11,8 @@ static GpuNativeStream *
 new_stream (GpuNativeContext *context,
             GpuOpenclDevice  *device,
             cl_command_queue  queue,
-            GpuStreamFlags    flags)
+            GpuStreamFlags    flags,
+            gboolean          borrowed)
 {
   GpuOpenclStream *stream = g_new0 (GpuOpenclStream, 1);
 
@@ -21,6 +22,8 @@ new_stream (GpuNativeContext *context,
   stream->shared_queue = _gpu_opencl_queue_new (queue, device);
   stream->device = device;
   stream->out_of_order = (flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0;
+  stream->finish_on_free = stream->out_of_order && !borrowed
+                           && _gpu_opencl_device_is_intel_cpu (device);
 
   return &stream->base;
 }
@@ -99,7 +102,7 @@ stream_create (GpuNativeContext  *context,
       return NULL;
     }
 
-  return new_stream (context, device, queue, flags);
+  return new_stream (context, device, queue, flags, FALSE);
 }
 
 static gboolean
@@ -211,14 +214,20 @@ stream_wrap (GpuNativeContext  *context,
     }
 
   *device = &found->base;
-  return new_stream (context, found, queue, *flags);
+  return new_stream (context, found, queue, *flags, mode == GPU_WRAP_MODE_BORROW);
 }
 
+/* Although all work has completed, a thread of Intel's driver may still use an out-of-order queue.
+ * If the queue is released meanwhile, this thread frees the queue, and waits for itself. */
 static void
 stream_free (GpuNativeStream *native)
 {
+  GpuOpenclStream *stream = (GpuOpenclStream *) native;
+
   _gpu_opencl_pass_held (native);
-  _gpu_opencl_queue_close (((GpuOpenclStream *) native)->shared_queue);
+  if (stream->finish_on_free)
+    clFinish (stream->queue);
+  _gpu_opencl_queue_close (stream->shared_queue);
   clReleaseCommandQueue (_gpu_opencl_stream_handle (native));
   g_free (native);
 }

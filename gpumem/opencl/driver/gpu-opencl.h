@@ -139,6 +139,7 @@ typedef struct
   GpuOpenclHeld     held;                       /* used like guards of shared_queue */
   GpuOpenclDevice  *device;
   gboolean          out_of_order;
+  gboolean          finish_on_free;
 } GpuOpenclStream;
 
 typedef struct
