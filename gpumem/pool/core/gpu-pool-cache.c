@@ -72,11 +72,27 @@ take_class (GpuPoolCache        *cache,
   *end = *link;
   *link = NULL;
   stream_cache->depth[bin] = MIN (stream_cache->depth[bin], n_left);
+  if (n_left == 0)
+    stream_cache->filled[bin / 64] &= ~((guint64) 1 << bin % 64);
 
   for (; *end != NULL; end = &(*end)->free_next)
     __atomic_store_n (&cache->units, cache->units - (*end)->units, __ATOMIC_RELAXED);
 
   return end;
+}
+
+/* Returns the first class from @bin that has nodes, or GPU_POOL_CACHE_CLASSES. */
+static guint
+next_filled (const GpuPoolStreamCache *stream_cache,
+             guint                     bin)
+{
+  guint word = bin / 64;
+  guint64 filled = stream_cache->filled[word] & G_MAXUINT64 << bin % 64;
+
+  while (filled == 0 && ++word < G_N_ELEMENTS (stream_cache->filled))
+    filled = stream_cache->filled[word];
+
+  return filled != 0 ? word * 64 + __builtin_ctzll (filled) : GPU_POOL_CACHE_CLASSES;
 }
 
 GpuPoolNode *
@@ -86,9 +102,9 @@ _gpu_pool_cache_evict_all (GpuPoolCache *cache)
 
   for (GpuPoolStreamCache *stream_cache = cache->stream_caches;
        stream_cache != NULL && cache->units > 0; stream_cache = stream_cache->next)
-    for (guint bin = 0; bin < GPU_POOL_CACHE_CLASSES; bin++)
-      if (stream_cache->nodes[bin] != NULL)
-        end = take_class (cache, stream_cache, bin, 0, end);
+    for (guint bin = next_filled (stream_cache, 0); bin < GPU_POOL_CACHE_CLASSES;
+         bin = next_filled (stream_cache, bin + 1))
+      end = take_class (cache, stream_cache, bin, 0, end);
 
   return list;
 }
@@ -444,46 +460,6 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   return stream;
 }
 
-/* Returns the first size class from @bin up to @end that has nodes, or @end if there is none. */
-static guint
-next_filled (GpuPoolStreamCache *stream_cache,
-             guint               bin,
-             guint               end)
-{
-  while (bin < end)
-    {
-      guint64 *word = &stream_cache->filled[bin / 64];
-      guint64 filled = *word >> bin % 64;
-
-      if (filled == 0)
-        bin = (bin / 64 + 1) * 64;
-      else
-        {
-          bin += __builtin_ctzll (filled);
-          if (stream_cache->nodes[bin] != NULL)
-            break;
-          *word &= ~((guint64) 1 << bin % 64);
-        }
-    }
-
-  return MIN (bin, end);
-}
-
-GpuPoolNode *
-_gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
-                             guint              *bin)
-{
-  guint end = MIN (*bin + 1 + MIN (*bin / 8, GPU_POOL_CACHE_MAX_LARGER), GPU_POOL_CACHE_CLASSES);
-  guint next = next_filled (stream_cache, *bin + 1, end);
-
-  if (next == end)
-    return NULL;
-
-  *bin = next;
-
-  return stream_cache->nodes[next];
-}
-
 GpuPoolNode *
 _gpu_pool_cache_evict (GpuPoolCache       *cache,
                        GpuPoolStreamCache *stream_cache,
@@ -500,7 +476,7 @@ _gpu_pool_cache_evict (GpuPoolCache       *cache,
       return list;
     }
 
-  bin = next_filled (stream_cache, stream_cache->next_evicted, GPU_POOL_CACHE_CLASSES);
+  bin = next_filled (stream_cache, stream_cache->next_evicted);
   if (bin < GPU_POOL_CACHE_CLASSES)
     take_class (cache, stream_cache, bin, 0, &list);
   else

@@ -28,8 +28,9 @@ struct _GpuPoolStreamCache
   guint64             slot;         /* stream slot, packed as in GpuPoolNode.use */
   GpuPoolStreamCache *next;
   guint               next_evicted; /* class that is evicted next */
-  guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* bit map of classes that may have
-                                                                * nodes */
+  guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 2]; /* bit map of classes that have
+                                                                * nodes; searches read one word
+                                                                * beyond that of the last class */
   guint8              depth[GPU_POOL_CACHE_CLASSES]; /* the maximum if the stream does not fit a
                                                       * node */
   GpuPoolNode        *nodes[GPU_POOL_CACHE_CLASSES]; /* linked by free_next */
@@ -77,10 +78,6 @@ GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
-/* Finds a node in the next larger classes, and sets @bin to the class of the node. Returns NULL if
- * these classes have no node. */
-GpuPoolNode   *_gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
-                                            guint              *bin);
 /* Takes blocks out of the cache after a block of class @bin did not fit. If that class is full,
  * takes half of its blocks. Otherwise the cache as a whole is full: each call then takes the next
  * size class, and the call after the last class takes all blocks. Blocks of sizes that are no
@@ -196,8 +193,28 @@ gpu_pool_cache_find (GpuPoolCache *cache,
   return NULL;
 }
 
+/* Finds a node in the next larger classes, and sets @bin to the class of the node. Returns NULL if
+ * these classes have no node. */
+G_ALWAYS_INLINE static inline GpuPoolNode *
+gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
+                            guint              *bin)
+{
+  guint first = *bin + 1;
+  const guint64 *words = &stream_cache->filled[first / 64];
+  /* The two shifts to the left shift by 1 to 64 bits. */
+  guint64 larger = words[0] >> first % 64 | words[1] << 1 << (63 - first % 64);
+
+  larger &= (1u << MIN (*bin / 8, GPU_POOL_CACHE_MAX_LARGER)) - 1;
+  if (larger == 0)
+    return NULL;
+
+  *bin = first + __builtin_ctzll (larger);
+
+  return stream_cache->nodes[*bin];
+}
+
 /* Returns NULL if no block of class @bin or a slightly larger class is cached. */
-static inline GpuPoolNode *
+G_ALWAYS_INLINE static inline GpuPoolNode *
 gpu_pool_cache_pop (GpuPoolCache *cache,
                     gpointer      key,
                     guint         bin,
@@ -213,11 +230,13 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
   stream_cache = gpu_pool_cache_find (cache, key);
   if (G_LIKELY (stream_cache != NULL)
       && ((node = stream_cache->nodes[bin]) != NULL
-          || (node = _gpu_pool_cache_find_larger (stream_cache, &bin)) != NULL))
+          || (node = gpu_pool_cache_find_larger (stream_cache, &bin)) != NULL))
     {
       guint32 units = node->units;
+      guint64 is_last = node->free_next == NULL;
 
       stream_cache->nodes[bin] = node->free_next;
+      stream_cache->filled[bin / 64] &= ~(is_last << bin % 64);
       stream_cache->depth[bin]--;
       __atomic_store_n (&cache->units, cache->units - units, __ATOMIC_RELAXED);
       __atomic_store_n (&node->slack, ((gsize) units << unit_shift) - size, __ATOMIC_RELAXED);
@@ -242,7 +261,7 @@ gpu_pool_use_is_covered (const GpuPoolNode *node,
 }
 
 /* Returns FALSE if the cache has no room for @node. */
-static inline gboolean
+G_ALWAYS_INLINE static inline gboolean
 gpu_pool_cache_push (GpuPool      *pool,
                      GpuPoolCache *cache,
                      gpointer      key,

@@ -10,26 +10,30 @@
 #define MAX_LOW_SCAN     16
 #define MAX_LOW_BIN_SCAN 4
 
+/* Returns the smallest of the first @n nodes that have at least @units, or NULL. Compares without
+ * branches, because the order of the sizes is chance. */
 static inline GpuPoolNode *
 scan (GpuPoolNode *node,
       guint32      units,
       guint        n)
 {
   GpuPoolNode *best = NULL;
+  guint32 best_rest = -units;       /* more than the rest of any node that is large enough, and at
+                                     * most the difference of any other, which is negative */
 
-  for (; node != NULL && n > 0; node = node->free_next, n--)
-    if (node->units >= units && (best == NULL || node->units < best->units))
-      {
-        best = node;
-        if (node->units == units)
-          break;
-      }
+  for (; node != NULL && n > 0 && best_rest > 0; node = node->free_next, n--)
+    {
+      guint32 rest = node->units - units;
+
+      best = rest < best_rest ? node : best;
+      best_rest = MIN (rest, best_rest);
+    }
 
   return best;
 }
 
 /* Returns the first bin, starting at @bin, that is not empty, or G_MAXUINT if there is none. */
-static guint
+static inline guint
 next_bin (const GpuPoolIndex *index,
           guint               bin)
 {
@@ -79,6 +83,7 @@ _gpu_pool_index_find_lowest (const GpuPoolIndex *index,
 {
   guint bin = gpu_pool_index_bin (units);
   GpuPoolNode *lowest = scan (index->bins[bin], units, GPU_POOL_MAX_SCAN);
+  guint32 lowest_offset = G_MAXUINT32;
   guint n = 0;
 
   if (lowest != NULL)
@@ -90,8 +95,10 @@ _gpu_pool_index_find_lowest (const GpuPoolIndex *index,
       GpuPoolNode *node = index->bins[bin];
 
       for (guint i = 0; node != NULL && i < MAX_LOW_BIN_SCAN; i++, n++, node = node->free_next)
-        if (lowest == NULL || node->offset < lowest->offset)
-          lowest = node;
+        {
+          lowest = node->offset < lowest_offset ? node : lowest;
+          lowest_offset = MIN (node->offset, lowest_offset);
+        }
     }
 
   return lowest;

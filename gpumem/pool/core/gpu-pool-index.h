@@ -19,21 +19,34 @@ typedef struct
   guint64      levels;              /* a bit for each nonzero word of steps */
   guint32      steps[GPU_POOL_LEVELS];
   GpuPoolNode *bins[GPU_POOL_LEVELS * GPU_POOL_STEPS];
+  GpuPoolNode *unused;              /* written in place of a node that does not exist: whether one
+                                     * exists is chance, and a branch would often be mispredicted */
 } GpuPoolIndex;
+
+/* Returns the binary logarithm of the difference between the smallest sizes of two bins around
+ * @units. */
+static inline guint
+gpu_pool_index_step_shift (guint32 units)
+{
+  return units < 2 * GPU_POOL_STEPS ? 0 : 31 - __builtin_clz (units) - GPU_POOL_STEP_BITS;
+}
 
 /* Returns the bin that contains ranges of @units. */
 static inline guint
 gpu_pool_index_bin (guint32 units)
 {
-  guint level;
+  guint shift = gpu_pool_index_step_shift (units);
 
-  if (units < GPU_POOL_STEPS)
-    return units;
+  return (shift << GPU_POOL_STEP_BITS) + (units >> shift);
+}
 
-  level = 31 - __builtin_clz (units) - GPU_POOL_STEP_BITS;
+/* Returns the first bin whose ranges all have at least @units, which is not 0. */
+static inline guint
+gpu_pool_index_bin_above (guint32 units)
+{
+  guint shift = gpu_pool_index_step_shift (units);
 
-  return ((level + 1) << GPU_POOL_STEP_BITS)
-         + ((units >> level) & (GPU_POOL_STEPS - 1));
+  return (shift << GPU_POOL_STEP_BITS) + ((units - 1) >> shift) + 1;
 }
 
 static inline void
@@ -41,42 +54,34 @@ gpu_pool_index_add (GpuPoolIndex *index,
                     GpuPoolNode  *node)
 {
   guint bin = gpu_pool_index_bin (node->units);
+  guint level = bin >> GPU_POOL_STEP_BITS;
   GpuPoolNode *head = index->bins[bin];
+  GpuPoolNode **back = head != NULL ? &head->free_prev : &index->unused;
 
   node->free_prev = NULL;
   node->free_next = head;
-  if (head != NULL)
-    head->free_prev = node;
-  else
-    {
-      index->levels |= G_GUINT64_CONSTANT (1) << (bin >> GPU_POOL_STEP_BITS);
-      index->steps[bin >> GPU_POOL_STEP_BITS] |= 1u << (bin & (GPU_POOL_STEPS - 1));
-    }
+  *back = node;
   index->bins[bin] = node;
+  index->steps[level] |= 1u << (bin & (GPU_POOL_STEPS - 1));
+  index->levels |= G_GUINT64_CONSTANT (1) << level;
 }
 
 static inline void
 gpu_pool_index_remove (GpuPoolIndex *index,
                        GpuPoolNode  *node)
 {
-  if (node->free_next != NULL)
-    node->free_next->free_prev = node->free_prev;
+  guint bin = gpu_pool_index_bin (node->units);
+  guint level = bin >> GPU_POOL_STEP_BITS;
+  GpuPoolNode *prev = node->free_prev, *next = node->free_next;
+  GpuPoolNode **link = prev != NULL ? &prev->free_next : &index->bins[bin];
+  GpuPoolNode **back = next != NULL ? &next->free_prev : &index->unused;
+  guint32 is_empty;
 
-  if (node->free_prev != NULL)
-    node->free_prev->free_next = node->free_next;
-  else
-    {
-      guint bin = gpu_pool_index_bin (node->units);
-      guint level = bin >> GPU_POOL_STEP_BITS;
-
-      index->bins[bin] = node->free_next;
-      if (node->free_next == NULL)
-        {
-          index->steps[level] &= ~(1u << (bin & (GPU_POOL_STEPS - 1)));
-          if (index->steps[level] == 0)
-            index->levels &= ~(G_GUINT64_CONSTANT (1) << level);
-        }
-    }
+  *link = next;
+  *back = prev;
+  is_empty = index->bins[bin] == NULL;
+  index->steps[level] &= ~(is_empty << (bin & (GPU_POOL_STEPS - 1)));
+  index->levels &= ~((guint64) (index->steps[level] == 0) << level);
 }
 
 /* Returns a range of at least @units: the best fit among a few candidates. */

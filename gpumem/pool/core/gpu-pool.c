@@ -101,14 +101,9 @@ _gpu_pool_get_owner (GpuPool *pool)
 static inline guint32
 round_units (guint32 units)
 {
-  guint level;
+  guint shift = gpu_pool_index_step_shift (units);
 
-  if (units < 2 * GPU_POOL_STEPS)
-    return units;
-
-  level = 31 - __builtin_clz (units) - GPU_POOL_STEP_BITS;
-
-  return (units + (1u << level) - 1) & ~((1u << level) - 1);
+  return (units + (1u << shift) - 1) >> shift << shift;
 }
 
 static inline gboolean
@@ -611,7 +606,7 @@ _gpu_pool_alloc (GpuPool   *pool,
 
       if (G_LIKELY (cache != NULL))
         {
-          guint bin = gpu_pool_index_bin (round_units (units));
+          guint bin = gpu_pool_index_bin_above (units);
           GpuPoolNode *node = gpu_pool_cache_pop (cache, key, bin, size, pool->unit_shift);
 
           if (G_LIKELY (node != NULL))
