@@ -169,8 +169,8 @@ count_edges (const GpuPool     *pool,
   if (granule == 0 || node->units < granule / GPU_POOL_MIN_EDGE)
     return 0;
 
-  first = &pool->granules[begin / granule];
-  last = &pool->granules[last_unit / granule];
+  first = &pool->granules[begin >> pool->granule_shift];
+  last = &pool->granules[last_unit >> pool->granule_shift];
   whole_begin = (guint64) first->first * granule;
   whole_end = ((guint64) last->first + last->n) * granule;
 
@@ -191,7 +191,8 @@ insert (GpuPool     *pool,
 
   gpu_pool_node_set_state (node, GPU_POOL_NODE_FREE);
   gpu_pool_index_add (&free_list->index, node);
-  pool->edge_units += count_edges (pool, node);
+  node->edges = count_edges (pool, node);
+  pool->edge_units += node->edges;
   free_list->n++;
   free_list->units += node->units;
 
@@ -211,7 +212,7 @@ _gpu_pool_heap_remove (GpuPool     *pool,
   GpuPoolFreeList *free_list = pool->free_lists[gpu_pool_use_slot (node->use)];
 
   gpu_pool_index_remove (&free_list->index, node);
-  pool->edge_units -= count_edges (pool, node);
+  pool->edge_units -= node->edges;
   free_list->n--;
   free_list->units -= node->units;
   if (gpu_pool_use_seq (node->use) == free_list->latest_seq)

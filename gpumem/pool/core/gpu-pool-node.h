@@ -63,8 +63,12 @@ struct _GpuMemoryBlock
                                      * in the lower 48 bits; or 0 if that use has completed. In an
                                      * active block: the allocation stream */
   GpuPoolData *data;
-  guint32      slack;               /* bytes beyond the request; atomic, because _gpu_pool_visit()
+  union
+  {
+    guint32    slack;               /* bytes beyond the request; atomic, because _gpu_pool_visit()
                                      * reads it */
+    guint32    edges;               /* of a free node: see GpuPool.edge_units */
+  };
   guint16      area;
   guint8       state;               /* GpuPoolNodeState; atomic, because _gpu_pool_visit() reads
                                      * it */

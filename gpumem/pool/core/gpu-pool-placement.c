@@ -91,6 +91,7 @@ _gpu_pool_chunks_new (GpuPool *pool)
   segment.size = chunks->n_granules * config->granularity;
   pool->chunks = chunks;
   pool->granule = chunks->granule;
+  pool->granule_shift = g_bit_storage (chunks->granule) - 1;
   pool->granules = chunks->granules;
 
   chunks->area = _gpu_pool_heap_add_area (pool, &segment);

@@ -157,6 +157,7 @@ struct _GpuPool
   GpuPoolCounts     counts;
   guint64           n_out;          /* active blocks, and blocks in thread caches; of this heap */
   guint32           granule;        /* units; 0: the pool has no chunks */
+  guint             granule_shift;  /* binary logarithm of `granule` */
   GpuPoolGranule   *granules;       /* written under growth_lock; those of free ranges do not
                                      * change */
   guint64           edge_units;     /* in free ranges, outside of whole chunks */

@@ -79,8 +79,8 @@ typedef struct
 {
   gsize    unit;                    /* bytes, a power of two: alignment of all addresses and
                                      * sizes */
-  gsize    granularity;             /* bytes; the size of each chunk is a multiple of this value; 0
-                                     * for a pool with segments */
+  gsize    granularity;             /* bytes, a power of two; the size of each chunk is a multiple
+                                     * of this value; 0 for a pool with segments */
   guint64  range_address;           /* start of the address range, whose size is range_size */
   gsize    range_size;
   gsize    segment_size;            /* bytes of an ordinary segment; a larger block gets its own
