@@ -285,19 +285,6 @@ _gpu_pool_heap_add (GpuPool     *pool,
 }
 
 GpuPoolNode *
-_gpu_pool_heap_find (GpuPool *pool,
-                     guint    slot,
-                     guint32  units)
-{
-  GpuPoolFreeList *free_list = slot < pool->n_free_lists ? pool->free_lists[slot] : NULL;
-
-  if (free_list == NULL || free_list->n == 0)
-    return NULL;
-
-  return _gpu_pool_index_find (&free_list->index, units);
-}
-
-GpuPoolNode *
 _gpu_pool_heap_cut (GpuPool     *pool,
                     GpuPoolNode *node,
                     guint32      pad,
@@ -315,6 +302,34 @@ _gpu_pool_heap_cut (GpuPool     *pool,
     insert (pool, _gpu_pool_heap_split (pool, node, units));
 
   return node;
+}
+
+GpuPoolNode *
+_gpu_pool_heap_take (GpuPool     *pool,
+                     GpuPoolNode *node,
+                     guint32      pad,
+                     guint32      units)
+{
+  GpuPoolFreeList *free_list = pool->free_lists[gpu_pool_use_slot (node->use)];
+  GpuPoolNode *back, *rest;
+
+  if ((pad > 0) == (pad + units < node->units))
+    {
+      _gpu_pool_heap_remove (pool, node);
+      return _gpu_pool_heap_cut (pool, node, pad, units);
+    }
+
+  /* One part of the range remains free: move it to the bin of its size. */
+  gpu_pool_index_remove (&free_list->index, node);
+  pool->edge_units -= node->edges;
+  free_list->units -= units;
+  back = _gpu_pool_heap_split (pool, node, pad > 0 ? pad : units);
+  rest = pad > 0 ? node : back;
+  gpu_pool_index_add (&free_list->index, rest);
+  rest->edges = count_edges (pool, rest);
+  pool->edge_units += rest->edges;
+
+  return pad > 0 ? back : node;
 }
 
 /* --- completed uses ----------------------------------------------------------------- */

@@ -113,7 +113,7 @@ find_lendable (GpuPool              *from,
   for (guint i = 0; i < G_N_ELEMENTS (slots); i++)
     {
       guint bin = G_MAXUINT;
-      GpuPoolNode *node = _gpu_pool_heap_find (from, slots[i], units);
+      GpuPoolNode *node = gpu_pool_heap_find (from, slots[i], units);
 
       if (node != NULL)
         return node;

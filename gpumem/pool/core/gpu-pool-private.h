@@ -302,13 +302,15 @@ GpuPoolNode  *_gpu_pool_heap_add          (GpuPool           *pool,
 /* Removes @node from its index and marks it busy. */
 void          _gpu_pool_heap_remove       (GpuPool           *pool,
                                            GpuPoolNode       *node);
-/* Finds the best fit in the free list of @slot. */
-GpuPoolNode  *_gpu_pool_heap_find         (GpuPool           *pool,
-                                           guint              slot,
-                                           guint32            units);
 /* Cuts @units out of a busy node. The cut begins @pad units after the start of the node. The rest
  * becomes free. Its last use is the use that @node records. */
 GpuPoolNode  *_gpu_pool_heap_cut          (GpuPool           *pool,
+                                           GpuPoolNode       *node,
+                                           guint32            pad,
+                                           guint32            units);
+/* Takes @units out of a free node, which is in an index. The part begins @pad units after the start
+ * of the node. */
+GpuPoolNode  *_gpu_pool_heap_take         (GpuPool           *pool,
                                            GpuPoolNode       *node,
                                            guint32            pad,
                                            guint32            units);
@@ -331,6 +333,27 @@ GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool              *pool,
 /* The only node of @area must be busy. */
 void          _gpu_pool_heap_remove_area  (GpuPool           *pool,
                                            GpuPoolArea       *area);
+
+/* Returns the free list of @slot, or NULL if it has no range. */
+static inline GpuPoolFreeList *
+gpu_pool_heap_filled_at_slot (GpuPool *pool,
+                              guint    slot)
+{
+  GpuPoolFreeList *free_list = slot < pool->n_free_lists ? pool->free_lists[slot] : NULL;
+
+  return free_list != NULL && free_list->n > 0 ? free_list : NULL;
+}
+
+/* Finds the best fit in the free list of @slot. */
+static inline GpuPoolNode *
+gpu_pool_heap_find (GpuPool *pool,
+                    guint    slot,
+                    guint32  units)
+{
+  GpuPoolFreeList *free_list = gpu_pool_heap_filled_at_slot (pool, slot);
+
+  return free_list != NULL ? _gpu_pool_index_find (&free_list->index, units) : NULL;
+}
 
 /* Returns the free list of @slot. The heap of a thread gets a list when it first has memory of that
  * stream, and may see uses of the stream before. */

@@ -75,7 +75,7 @@ find_stolen (GpuPool              *pool,
 
   for (guint slot = 1; slot < pool->n_free_lists; slot++)
     {
-      GpuPoolNode *node = slot != request->slot ? _gpu_pool_heap_find (pool, slot, units) : NULL;
+      GpuPoolNode *node = slot != request->slot ? gpu_pool_heap_find (pool, slot, units) : NULL;
       gboolean is_completed = node != NULL && _gpu_pool_heap_is_completed (pool, node->use);
 
       if (node != NULL && (is_completed || may_follow (pool, request, slot))

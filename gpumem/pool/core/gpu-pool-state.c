@@ -406,15 +406,12 @@ get_pad (GpuPool              *pool,
   return -at & (request->align - 1);
 }
 
-GpuPoolNode *
-_gpu_pool_serve_from (GpuPool              *pool,
-                      GpuPoolNode          *node,
-                      const GpuPoolRequest *request)
+/* Makes @node, which has the requested units, the block of @request. */
+static inline GpuPoolNode *
+serve_with (GpuPool              *pool,
+            GpuPoolNode          *node,
+            const GpuPoolRequest *request)
 {
-  guint32 pad = get_pad (pool, node, request);
-
-  node = _gpu_pool_heap_cut (pool, node, pad, request->units);
-
   /* The range has no pending use. Record the requesting stream as its allocation stream, with the
    * use sequence 0, which means that no use is pending. */
   if (node->use == 0 && request->slot != 0)
@@ -432,6 +429,16 @@ _gpu_pool_serve_from (GpuPool              *pool,
   return node;
 }
 
+GpuPoolNode *
+_gpu_pool_serve_from (GpuPool              *pool,
+                      GpuPoolNode          *node,
+                      const GpuPoolRequest *request)
+{
+  guint32 pad = get_pad (pool, node, request);
+
+  return serve_with (pool, _gpu_pool_heap_cut (pool, node, pad, request->units), request);
+}
+
 /* Finds a range with a low address. Small blocks then lie close together, and not between large
  * ranges, where they would keep chunks from being moved. The ranges of a pool with chunks are in a
  * single area. */
@@ -440,12 +447,9 @@ find_lowest (GpuPool *pool,
              guint    slot,
              guint32  units)
 {
-  GpuPoolFreeList *free_list = slot < pool->n_free_lists ? pool->free_lists[slot] : NULL;
+  GpuPoolFreeList *free_list = gpu_pool_heap_filled_at_slot (pool, slot);
 
-  if (free_list == NULL || free_list->n == 0)
-    return NULL;
-
-  return _gpu_pool_index_find_lowest (&free_list->index, units);
+  return free_list != NULL ? _gpu_pool_index_find_lowest (&free_list->index, units) : NULL;
 }
 
 GpuPoolNode *
@@ -466,9 +470,9 @@ _gpu_pool_find_fit (GpuPool              *pool,
 
   if (own == NULL && common == NULL)
     {
-      common = _gpu_pool_heap_find (pool, 0, units);
+      common = gpu_pool_heap_find (pool, 0, units);
       if (request->slot != 0)
-        own = _gpu_pool_heap_find (pool, request->slot, units);
+        own = gpu_pool_heap_find (pool, request->slot, units);
     }
 
   return own == NULL || (common != NULL && common->units < own->units) ? common : own;
@@ -489,10 +493,10 @@ _gpu_pool_serve (GpuPool              *pool,
       && gpu_pool_wants_edges (pool, request->units))
     return NULL;
 
-  _gpu_pool_heap_remove (pool, node);
   pool->stats.n_hits += !request->is_lent;
+  node = _gpu_pool_heap_take (pool, node, get_pad (pool, node, request), request->units);
 
-  return _gpu_pool_serve_from (pool, node, request);
+  return serve_with (pool, node, request);
 }
 
 void
