@@ -4,7 +4,7 @@
 #include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-error-private.h"
-#include "gpumem/pool/core/gpu-pool-node.h"
+#include "gpumem/pool/core/gpu-pool-cache.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
@@ -366,6 +366,23 @@ gpu_memory_block_add_stream (GpuMemoryBlock  *block,
 }
 
 /* Fast path: returns the timeline of @stream, or NULL if the request needs the checks of
+ * _gpu_memory_pool_get_timeline(). The pool must be initialised. */
+static inline GpuTimeline *
+get_usual_timeline (GpuMemoryPool *pool,
+                    GpuStream     *stream)
+{
+  GpuTimeline *timeline;
+
+  if (G_UNLIKELY (!_gpu_has_class (stream, _gpu_stream_class)))
+    return NULL;
+
+  timeline = stream->timeline;
+
+  return G_LIKELY (timeline != NULL) && G_LIKELY (timeline->context == pool->core->context)
+         ? timeline : NULL;
+}
+
+/* Fast path: returns the timeline of @stream, or NULL if the request needs the checks of
  * get_key(). */
 static inline GpuTimeline *
 get_usual_key (GpuMemoryPool *pool,
@@ -373,13 +390,12 @@ get_usual_key (GpuMemoryPool *pool,
 {
   GpuTimeline *timeline;
 
-  if (G_UNLIKELY (pool->blocks == NULL)
-      || G_UNLIKELY (!_gpu_has_class (stream, _gpu_stream_class)))
+  if (G_UNLIKELY (pool->blocks == NULL))
     return NULL;
 
-  timeline = stream->timeline;
+  timeline = get_usual_timeline (pool, stream);
 
-  return G_LIKELY (timeline != NULL) && G_LIKELY (timeline->context == pool->core->context)
+  return G_LIKELY (timeline != NULL)
          && G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0) ? timeline : NULL;
 }
 
@@ -412,28 +428,62 @@ get_key (GpuMemoryPool  *pool,
          || _gpu_pool_timeline_add_barrier (*timeline, function, error);
 }
 
-static inline GpuMemoryBlock *
+/* Allocates a block that is not in the cache of this thread. @timeline is NULL if alloc_block() has
+ * not searched the cache. */
+static GPU_APART GpuMemoryBlock *
+alloc_block_slowly (GpuMemoryPool  *pool,
+                    gsize           size,
+                    GpuStream      *stream,
+                    GpuTimeline    *timeline,
+                    const char     *function,
+                    GError        **error)
+{
+  GpuMemoryBlock *block;
+
+  if (G_LIKELY (timeline != NULL) && G_LIKELY (size > 0))
+    block = _gpu_pool_alloc_slower (pool->blocks, size, 0, timeline, error);
+  else
+    {
+      if (G_UNLIKELY (!_gpu_is_memory_pool (pool)))
+        {
+          g_return_if_fail_warning (G_LOG_DOMAIN, function, "GPU_IS_MEMORY_POOL (pool)");
+          return NULL;
+        }
+
+      if (!get_key (pool, stream, function, &timeline, error) || size == 0)
+        return NULL;
+
+      block = _gpu_pool_core_alloc (pool->core, size, 0, timeline, error);
+    }
+
+  if (G_UNLIKELY (block == NULL))
+    g_prefix_error (error, "%s: ", function);
+
+  return block;
+}
+
+/* The part that is inlined calls no function, so it saves few registers. */
+G_ALWAYS_INLINE static inline GpuMemoryBlock *
 alloc_block (GpuMemoryPool  *pool,
              gsize           size,
              GpuStream      *stream,
              const char     *function,
              GError        **error)
 {
-  GpuTimeline *timeline = get_usual_key (pool, stream);
-  GpuMemoryBlock *block;
+  GpuTimeline *timeline = NULL;
 
-  if ((G_UNLIKELY (timeline == NULL) && !get_key (pool, stream, function, &timeline, error))
-      || G_UNLIKELY (size == 0))
-    return NULL;
+  if (G_LIKELY (_gpu_has_class (pool, _gpu_memory_pool_class))
+      && G_LIKELY ((timeline = get_usual_key (pool, stream)) != NULL))
+    {
+      GpuMemoryBlock *block;
 
-  block = G_UNLIKELY (gpu_pool_core_records (pool->core))
-          ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error)
-          : _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
+      if (G_UNLIKELY (gpu_pool_core_records (pool->core)))
+        timeline = NULL;
+      else if (G_LIKELY ((block = gpu_pool_alloc_cached (pool->blocks, size, timeline)) != NULL))
+        return block;
+    }
 
-  if (G_UNLIKELY (block == NULL))
-    g_prefix_error (error, "%s: ", function);
-
-  return block;
+  return alloc_block_slowly (pool, size, stream, timeline, function, error);
 }
 
 GPU_HOT GpuMemoryBlock *
@@ -477,8 +527,6 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
                              GpuStream      *stream,
                              GError        **error)
 {
-  g_return_val_if_fail (_gpu_is_memory_pool (pool), NULL);
-
   return alloc_block (pool, size, stream, "gpu_memory_pool_alloc_block", error);
 }
 
@@ -695,6 +743,42 @@ check_free_block (GpuMemoryPool         *pool,
   return TRUE;
 }
 
+/* Frees a block that does not go to the cache of this thread. @timeline is NULL unless the cache
+ * has no room for the block. */
+static GPU_APART gboolean
+free_block_slowly (GpuMemoryPool   *pool,
+                   GpuMemoryBlock  *block,
+                   GpuStream       *stream,
+                   GpuTimeline     *timeline,
+                   GError         **error)
+{
+  if (G_LIKELY (timeline != NULL))
+    {
+      _gpu_pool_release_slower (pool->blocks, block, timeline);
+      return TRUE;
+    }
+
+  if (G_UNLIKELY (!_gpu_is_memory_pool (pool)))
+    {
+      g_return_if_fail_warning (G_LOG_DOMAIN, "gpu_memory_pool_free_block",
+                                "GPU_IS_MEMORY_POOL (pool)");
+      return FALSE;
+    }
+
+  if (block == NULL)
+    return TRUE;
+
+  if (G_LIKELY (check_free_block (pool, block, stream, error)))
+    {
+      _gpu_memory_block_release (block, stream != NULL ? stream->timeline : NULL);
+      return TRUE;
+    }
+
+  _gpu_memory_block_release (block, NULL);
+
+  return FALSE;
+}
+
 /**
  * gpu_memory_pool_free_block:
  * @pool: a #GpuMemoryPool
@@ -720,28 +804,20 @@ gpu_memory_pool_free_block (GpuMemoryPool   *pool,
                             GpuStream       *stream,
                             GError         **error)
 {
-  GpuTimeline *timeline;
+  GpuTimeline *timeline = NULL;
 
-  g_return_val_if_fail (_gpu_is_memory_pool (pool), FALSE);
-
-  if (G_UNLIKELY (block == NULL))
-    return TRUE;
-
-  timeline = get_usual_key (pool, stream);
-
-  if (G_LIKELY (timeline != NULL) && G_LIKELY (gpu_pool_node_pool (block) == pool->blocks)
-      && G_LIKELY (!gpu_pool_node_flag (block))
-      && G_LIKELY (g_atomic_int_get (&pool->core->modes) == 0))
-    _gpu_pool_release (block, timeline);
-  else if (G_LIKELY (check_free_block (pool, block, stream, error)))
-    _gpu_memory_block_release (block, stream != NULL ? stream->timeline : NULL);
-  else
+  if (G_LIKELY (_gpu_has_class (pool, _gpu_memory_pool_class)) && G_LIKELY (block != NULL)
+      && G_LIKELY ((timeline = get_usual_key (pool, stream)) != NULL))
     {
-      _gpu_memory_block_release (block, NULL);
-      return FALSE;
+      if (G_UNLIKELY (gpu_pool_node_pool (block) != pool->blocks)
+          || G_UNLIKELY (gpu_pool_node_flag (block))
+          || G_UNLIKELY (g_atomic_int_get (&pool->core->modes) != 0))
+        timeline = NULL;
+      else if (G_LIKELY (gpu_pool_release_cached (pool->blocks, block, timeline)))
+        return TRUE;
     }
 
-  return TRUE;
+  return free_block_slowly (pool, block, stream, timeline, error);
 }
 
 /**
@@ -800,12 +876,14 @@ alloc_memory (GpuMemoryPool  *pool,
               GError        **error)
 {
   GpuPoolCore *core = pool->core;
-  GpuTimeline *timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+  GpuTimeline *timeline = get_usual_timeline (pool, stream);
   gsize alignment = core->svm != NULL ? _gpu_svm_allocator_get_alignment (core->svm) : 0;
   GpuPoolSuballocation suballocation;
   GpuMemory *memory;
 
-  if (timeline == NULL || size == 0)
+  if (G_UNLIKELY (timeline == NULL))
+    timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+  if (G_UNLIKELY (timeline == NULL) || G_UNLIKELY (size == 0))
     return NULL;
 
   suballocation = _gpu_pool_core_alloc (core, size, alignment, timeline, error);
@@ -852,9 +930,9 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
 {
   const char *function = "gpu_memory_pool_alloc_buffer";
 
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+  g_return_val_if_fail (_gpu_is_memory_pool (pool), NULL);
 
-  if (!_gpu_memory_pool_check (pool, function, error))
+  if (G_UNLIKELY (!_gpu_memory_pool_check (pool, function, error)))
     return NULL;
 
   return (GpuBuffer *) alloc_memory (pool, size, stream, FALSE, function, error);

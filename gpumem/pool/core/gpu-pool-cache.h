@@ -307,4 +307,58 @@ gpu_pool_cache_push (GpuPool      *pool,
   return pushed;
 }
 
+/* Returns whether the cache that this thread used last is that of @pool. */
+static inline gboolean
+gpu_pool_cache_is_current (GpuPool *pool)
+{
+  GpuPoolCache *cache = _gpu_pool_cache_current;
+
+  return G_LIKELY (cache != NULL)
+         && G_LIKELY (__atomic_load_n (&cache->pool, __ATOMIC_RELAXED) == pool);
+}
+
+/* The fast path of _gpu_pool_alloc(): allocates from the cache that this thread used last. Returns
+ * NULL if that has no suitable block, or if the size is 0. Calls no function, so that callers need
+ * not save registers. */
+G_ALWAYS_INLINE static inline GpuMemoryBlock *
+gpu_pool_alloc_cached (GpuPool  *pool,
+                       gsize     size,
+                       gpointer  key)
+{
+  guint shift = pool->unit_shift;
+  gsize last_unit = (size - 1) >> shift;
+
+  if (G_UNLIKELY (last_unit >= __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED))
+      || !gpu_pool_cache_is_current (pool))
+    return NULL;
+
+  return gpu_pool_cache_pop (_gpu_pool_cache_current, key,
+                             gpu_pool_index_bin_above (last_unit + 1), size, shift);
+}
+
+/* The fast path of _gpu_pool_release(): puts @block into the cache that this thread used last.
+ * Returns FALSE if that has no room, or if @block is not active. Calls no function. */
+G_ALWAYS_INLINE static inline gboolean
+gpu_pool_release_cached (GpuPool        *pool,
+                         GpuMemoryBlock *block,
+                         gpointer        key)
+{
+  return G_LIKELY (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE)
+         && G_LIKELY (block->units <= __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED))
+         && gpu_pool_cache_is_current (pool)
+         && gpu_pool_cache_push (pool, _gpu_pool_cache_current, key, block,
+                                 gpu_pool_index_bin (block->units));
+}
+
+/* In gpu-pool.c: the rest of _gpu_pool_alloc() and _gpu_pool_release(), after the fast path. */
+GPU_APART GpuMemoryBlock *
+               _gpu_pool_alloc_slower   (GpuPool         *pool,
+                                         gsize            size,
+                                         gsize            alignment,
+                                         gpointer         key,
+                                         GError         **error);
+GPU_APART void _gpu_pool_release_slower (GpuPool         *pool,
+                                         GpuMemoryBlock  *block,
+                                         gpointer         key);
+
 G_END_DECLS

@@ -556,17 +556,20 @@ release_to_thread_heap (GpuPool      *pool,
 
 /* --- alloc and release ------------------------------------------------------------------- */
 
-static GPU_APART GpuMemoryBlock *
-alloc_from_heap (GpuPool   *pool,
-                 gsize      size,
-                 gsize      alignment,
-                 gpointer   key,
-                 GError   **error)
+GpuMemoryBlock *
+_gpu_pool_alloc_slower (GpuPool   *pool,
+                        gsize      size,
+                        gsize      alignment,
+                        gpointer   key,
+                        GError   **error)
 {
   GpuPoolRequest request;
   GpuPoolCache *cache;
   GpuPoolNode *node;
   gboolean has_stream;
+
+  if (G_UNLIKELY (!gpu_pool_cache_is_current (pool)) && _gpu_pool_cache_get (pool, FALSE) != NULL)
+    return _gpu_pool_alloc (pool, size, alignment, key, error);
 
   if (!make_request (pool, size, alignment, &request, error))
     return NULL;
@@ -596,45 +599,41 @@ _gpu_pool_alloc (GpuPool   *pool,
                  gpointer   key,
                  GError   **error)
 {
-  gsize unit = (gsize) 1 << pool->unit_shift;
-  gsize units = (size + unit - 1) >> pool->unit_shift;
-  guint32 cached = __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED);
+  GpuPoolNode *node = NULL;
 
-  if (G_LIKELY (units - 1 < cached && alignment <= unit))
-    {
-      GpuPoolCache *cache = gpu_pool_cache_here (pool);
+  if (G_LIKELY (alignment <= (gsize) 1 << pool->unit_shift))
+    node = gpu_pool_alloc_cached (pool, size, key);
 
-      if (G_LIKELY (cache != NULL))
-        {
-          guint bin = gpu_pool_index_bin_above (units);
-          GpuPoolNode *node = gpu_pool_cache_pop (cache, key, bin, size, pool->unit_shift);
-
-          if (G_LIKELY (node != NULL))
-            return node;
-        }
-    }
-
-  return alloc_from_heap (pool, size, alignment, key, error);
+  return node != NULL ? node : _gpu_pool_alloc_slower (pool, size, alignment, key, error);
 }
 
-static GPU_APART void
-release_to_heap (GpuPool      *pool,
-                 GpuPoolNode  *node,
-                 gpointer      key)
+void
+_gpu_pool_release_slower (GpuPool        *pool,
+                          GpuMemoryBlock *block,
+                          gpointer        key)
 {
-  guint32 units = node->units;
+  guint32 units = block->units;
   gboolean has_excess = FALSE;
-  GpuPoolCache *cache = get_cache (pool);
+  GpuPoolCache *cache;
   GpuPoolStreamCache *stream_cache;
 
-  if (cache->heap != NULL || gpu_pool_node_heap (node) != pool)
+  g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
+
+  if (G_UNLIKELY (!gpu_pool_cache_is_current (pool)) && _gpu_pool_cache_get (pool, FALSE) != NULL)
     {
-      release_to_thread_heap (pool, cache, node, key);
+      _gpu_pool_release (block, key);
+      return;
+    }
+
+  cache = get_cache (pool);
+  if (cache->heap != NULL || gpu_pool_node_heap (block) != pool)
+    {
+      release_to_thread_heap (pool, cache, block, key);
       return;
     }
 
   stream_cache = lock_with_stream_cache (pool, &cache, key);
-  release_node (pool, node, stream_cache->stream, &has_excess);
+  release_node (pool, block, stream_cache->stream, &has_excess);
   if (units <= pool->cached_units)
     _gpu_pool_cache_flush_some (pool, cache, stream_cache, gpu_pool_index_bin (units));
   _gpu_pool_unlock_and_release_excess (pool, has_excess);
@@ -646,18 +645,8 @@ _gpu_pool_release (GpuMemoryBlock *block,
 {
   GpuPool *pool = gpu_pool_node_pool (block);
 
-  g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
-
-  if (G_LIKELY (block->units <= __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED)))
-    {
-      GpuPoolCache *cache = gpu_pool_cache_here (pool);
-      guint bin = gpu_pool_index_bin (block->units);
-
-      if (G_LIKELY (cache != NULL && gpu_pool_cache_push (pool, cache, key, block, bin)))
-        return;
-    }
-
-  release_to_heap (pool, block, key);
+  if (!gpu_pool_release_cached (pool, block, key))
+    _gpu_pool_release_slower (pool, block, key);
 }
 
 gpointer
