@@ -1966,6 +1966,28 @@ test_edges (Fixture       *fixture,
   g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
 }
 
+/* Edges count again after a part of a range and a whole range were in use, and only once. */
+static void
+test_edge_count (Fixture       *fixture,
+                 gconstpointer  data)
+{
+  const gsize sizes[] = { 3 * MIB / 2, 3 * MIB };
+  GpuMemoryBlock *blocks[3];
+  guint64 edge_units;
+
+  take_around_edges (fixture, blocks, fixture->b);
+  edge_units = fixture->pool->edge_units;
+  g_assert_cmpuint (edge_units, >, 0);
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      give (fixture, take (fixture, sizes[i], fixture->b), fixture->b);
+      g_assert_cmpuint (fixture->pool->edge_units, ==, edge_units);
+    }
+
+  give_around_edges (fixture, blocks);
+}
+
 /* While work of another stream may use the halves of the granules, no request uses them. */
 static void
 test_edges_pending (Fixture       *fixture,
@@ -2734,6 +2756,7 @@ add_chunks (void)
 {
   add_edges ("block-freed-first", TRUE, test_edges);
   add_edges ("block-freed-last", FALSE, test_edges);
+  add_edges ("count", FALSE, test_edge_count);
   add_edges ("pending", FALSE, test_edges_pending);
   add_edges ("own-pending", FALSE, test_edges_own);
   add_edges ("failure", FALSE, test_edges_failure);
