@@ -128,6 +128,32 @@ threads_one_buffer (TestFixture *fixture)
   run_workers (workers, share);
 }
 
+static gpointer
+create_streams (gpointer data)
+{
+  Worker *worker = data;
+
+  for (guint i = 0; i < N_ROUNDS; i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (worker->fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GError) error = NULL;
+
+      test_assert_ok (gpu_context_synchronize (worker->fixture->context, &error), error);
+    }
+  return NULL;
+}
+
+/* Waits for the context see streams that other threads are creating. */
+static void
+threads_create_streams (TestFixture *fixture)
+{
+  Worker workers[N_THREADS] = { { NULL } };
+
+  for (guint i = 0; i < N_THREADS; i++)
+    workers[i].fixture = fixture;
+  run_workers (workers, create_streams);
+}
+
 static void
 count (gpointer data)
 {
@@ -561,6 +587,7 @@ main (int argc, char **argv)
   test_add ("own-streams", threads_own_streams);
   test_add ("one-stream", threads_one_stream);
   test_add ("one-buffer", threads_one_buffer);
+  test_add ("create-streams", threads_create_streams);
   test_add ("release", threads_release);
   test_add ("contexts", threads_contexts);
   test_add ("shared-waits", threads_shared_waits);

@@ -436,8 +436,13 @@ gpu_stream_initable_init (GInitable     *initable,
     }
 
   stream->timeline = _gpu_timeline_new (context, device, native, stream->flags, stream->priority);
-  stream->timeline->is_open = stream->is_foreign;
-  stream->timeline->is_borrowed = stream->is_foreign && stream->mode == GPU_WRAP_MODE_BORROW;
+
+  /* Other threads may already find the timeline in the list of the context */
+  if (stream->is_foreign)
+    {
+      stream->timeline->is_borrowed = stream->mode == GPU_WRAP_MODE_BORROW;
+      g_atomic_int_set (&stream->timeline->is_open, TRUE);
+    }
 
   if (stream->device == NULL)
     stream->device = _gpu_device_new_for_native (device);
