@@ -641,7 +641,7 @@ rows_refused_in_long_list (TestFixture *fixture)
   const gint64 refused[] = { 200, -201, G_MAXINT32, (gint64) G_MAXINT32 + 1, G_MAXUINT32,
                              G_GINT64_CONSTANT (0x100000005), -(G_GINT64_CONSTANT (1) << 40) };
   const guint positions[] = { 0, 63, 64, 127, 128, 199 };
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 400);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 400, 7);
   g_autoptr (GpuArray) from = make_bytes (buffer, 0, 200, 1);
   g_autoptr (GpuArray) to = make_bytes (buffer, 200, 200, 1);
   g_autoptr (GBytes) before = test_content (buffer);
