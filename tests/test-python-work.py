@@ -207,9 +207,7 @@ def test_timeouts(fixture):
         for timeout in (None, 30, 30.5, 1e300, math.inf):
             equal(wait(timeout=timeout), True)
     event.wait(timeout=0)
-    thread = threading.Thread(target=stream.synchronize, kwargs={"timeout": 30})
-    thread.start()
-    thread.join()
+    run_threads(1, lambda number: stream.synchronize(timeout=30))
 
 
 def test_event_times(fixture):

@@ -1686,7 +1686,8 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
 
     def synchronize(self, cancellable=None, timeout=None):
         """Waits for all work submitted before the call, for at most timeout seconds, a float; None
-        is no limit. Raises Gpu.TimedOutError, which is a TimeoutError, at the end of that time."""
+        is no limit. Raises the error of the work, and Gpu.TimedOutError, which is a TimeoutError,
+        at the end of that time. Ctrl-C ends the wait, but not the work."""
         if timeout is None and not takes_signals():
             return call_waiting(Gpu.Stream.synchronize, self, cancellable)
         return wait(self.record(), cancellable, timeout)
