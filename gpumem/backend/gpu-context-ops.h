@@ -31,8 +31,8 @@ struct _GpuNativeContext
   GHashTable        *aliases;       /* nullable; of GpuStorage by GpuAliasKey.id, unowned */
   GHashTable        *formats;       /* nullable; the cached lists of image formats: GArrays, by a
                                      * combination of memory flags and image type */
-  gpointer           owner;         /* of the GpuContext, for its signals; NULL once the program has
-                                     * released the GpuContext */
+  gpointer           owner;         /* unowned, guarded by lock; set by gpu-context.c, to emit the
+                                     * signals; NULL once the GpuContext is finalized */
   /* nullable; called once, on any thread, when the context is found to be lost */
   void             (*notify_lost) (GpuNativeContext *context,
                                    const GError     *error);

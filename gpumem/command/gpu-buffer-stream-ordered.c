@@ -66,7 +66,7 @@ allocate (GpuContext      *context,
  * @stream later can use the buffer, and work on other streams waits for the allocation
  * automatically, as for any use of memory. The contents are undefined. When the last reference to
  * the buffer is dropped, its memory is also freed in the order of @stream, without waiting for the
- * device (CUDA: cuMemFreeAsync), unless work on other streams still uses the memory or @stream is
+ * device (CUDA: cuMemFreeAsync), unless work on other streams still uses the memory or @stream has
  * %GPU_STREAM_FLAGS_OUT_OF_ORDER. If the driver is out of memory, #GpuContext::memory-pressure is
  * emitted. Does not block.
  *

@@ -905,7 +905,7 @@ gpu_memory_release (GpuMemory *memory)
       g_mutex_unlock (&memory->content_lock);
     }
 
-  /* A handler may drop the program's last reference */
+  /* A handler may drop the program's last reference. */
   g_object_ref (memory);
   g_signal_emit (memory, signals[RELEASED], 0);
   g_object_notify_by_pspec (G_OBJECT (memory), props[PROP_RELEASED]);

@@ -437,7 +437,7 @@ gpu_stream_initable_init (GInitable     *initable,
 
   stream->timeline = _gpu_timeline_new (context, device, native, stream->flags, stream->priority);
 
-  /* Other threads may already find the timeline in the list of the context */
+  /* Other threads may already find the timeline in the list of the context. */
   if (stream->is_foreign)
     {
       stream->timeline->is_borrowed = stream->mode == GPU_WRAP_MODE_BORROW;
