@@ -964,6 +964,50 @@ pool_memory_pressure (TestFixture *fixture)
 }
 
 static gboolean
+never_called (gpointer data G_GNUC_UNUSED)
+{
+  g_assert_not_reached ();
+}
+
+static void
+set_freed (gpointer data)
+{
+  *(gboolean *) data = TRUE;
+}
+
+/* An emission that is still pending when the program drops its main context keeps nothing alive. */
+static void
+pool_pressure_never_emitted (TestFixture *fixture)
+{
+  GMainContext *main_context = g_main_context_new ();
+  g_autoptr (GSource) source = g_idle_source_new ();
+  g_autoptr (GError) error = NULL;
+  Emissions emissions = { 0 };
+  gboolean is_freed = FALSE;
+  GpuContext *context;
+  Request request;
+
+  g_main_context_push_thread_default (main_context);
+  context = gpu_context_new (fixture->device, GPU_CONTEXT_FLAGS_NONE, &error);
+  g_main_context_pop_thread_default (main_context);
+  g_assert_no_error (error);
+  g_signal_connect (context, "memory-pressure", G_CALLBACK (count_of_context), &emissions);
+  g_source_set_callback (source, never_called, &is_freed, set_freed);
+  g_source_attach (source, main_context);
+
+  request = (Request) { gpu_memory_pool_new (context, GPU_MEMORY_POOL_AUTOMATIC,
+                                             GPU_MEMORY_FLAGS_NONE, &error), SIZE };
+  g_assert_no_error (error);
+  gpu_memory_pool_set_limit (request.pool, SIZE / 2);
+  g_thread_join (g_thread_new ("request", fail_to_allocate, &request));
+  g_object_unref (request.pool);
+  g_object_unref (context);
+  g_main_context_unref (main_context);
+  g_assert_true (is_freed);
+  g_assert_cmpuint (emissions.n_of_context, ==, 0);
+}
+
+static gboolean
 give_up (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested, GPtrArray *victims)
 {
   g_assert_cmpuint (requested, ==, 8 << 20);
@@ -2196,6 +2240,7 @@ main (int argc, char **argv)
   test_add ("stop-holding", pool_stop_holding);
   test_add ("stop-holding-in-flight", pool_stop_holding_in_flight);
   test_add ("memory-pressure", pool_memory_pressure);
+  test_add ("pressure-never-emitted", pool_pressure_never_emitted);
   test_add ("memory-info", pool_memory_info);
   test_add ("emissions", pool_emissions);
   test_add ("device-emissions", pool_device_emissions);

@@ -14,12 +14,13 @@
  * @see_also: #GpuDevice, #GpuStream, #GpuMemory
  */
 
-/* Lets threads post emissions without references to the context: such a reference may call a toggle
- * notify of the program, and the context may be finalized before its main context runs. */
+/* Lets threads post emissions without references to the context: a second reference calls the
+ * toggle notify of a program, and the context may be finalized before its main context runs. */
 typedef struct
 {
   GWeakRef      context;
-  GMainContext *main_context;       /* where signals are emitted */
+  GMainContext *main_context;       /* that of the GpuContext. Borrowed: the main context owns
+                                     * pending emissions, which own this structure */
 } Owner;
 
 /**
@@ -56,6 +57,7 @@ struct _GpuContext
   guint64           handle;           /* of a driver context to wrap; construct only */
   GpuWrapMode       mode;
   GpuNativeContext *native;           /* NULL until initialised */
+  GMainContext     *main_context;     /* where signals are emitted */
   Owner            *owner;            /* an atomic reference-counted box */
   GThread          *thread;           /* the thread that created the context */
 
@@ -203,10 +205,7 @@ gpu_context_set_property (GObject      *object,
 static void
 owner_clear (gpointer data)
 {
-  Owner *owner = data;
-
-  g_weak_ref_clear (&owner->context);
-  g_main_context_unref (owner->main_context);
+  g_weak_ref_clear (&((Owner *) data)->context);
 }
 
 static void
@@ -238,6 +237,7 @@ gpu_context_finalize (GObject *object)
   g_weak_ref_clear (&context->default_stream);
   g_ptr_array_unref (context->devices);
   g_atomic_rc_box_release_full (context->owner, owner_clear);
+  g_main_context_unref (context->main_context);
   g_mutex_clear (&context->lock);
   g_free (context->build_options);
   _gpu_live_add (GPU_LIVE_CONTEXT, -1);
@@ -417,9 +417,10 @@ static void
 gpu_context_init (GpuContext *context)
 {
   context->devices = g_ptr_array_new_with_free_func (g_object_unref);
+  context->main_context = g_main_context_ref_thread_default ();
   context->owner = g_atomic_rc_box_new0 (Owner);
   g_weak_ref_init (&context->owner->context, context);
-  context->owner->main_context = g_main_context_ref_thread_default ();
+  context->owner->main_context = context->main_context;
   context->thread = g_thread_self ();
   g_mutex_init (&context->lock);
   g_weak_ref_init (&context->default_stream, NULL);
@@ -647,9 +648,11 @@ emit (gpointer data)
 }
 
 /* Emits the signal from an idle source. Does not use g_main_context_invoke(), because that function
- * may emit the signal immediately, on the calling thread. Takes ownership of @owner. */
+ * may emit the signal immediately, on the calling thread. Takes ownership of @owner. The caller has
+ * a reference to @main_context, because the emission may run, and drop others, during this call. */
 static void
 post_emission (Owner        *owner,
+               GMainContext *main_context,
                const GError *error)
 {
   g_autoptr (GSource) source = g_idle_source_new ();
@@ -659,24 +662,29 @@ post_emission (Owner        *owner,
   emission->error = error != NULL ? g_error_copy (error) : NULL;
   g_source_set_priority (source, G_PRIORITY_DEFAULT);
   g_source_set_callback (source, emit, emission, emission_free);
-  g_source_attach (source, owner->main_context);
+  g_source_attach (source, main_context);
 }
 
 static void
 notify_lost (GpuNativeContext *native,
              const GError     *error)
 {
-  Owner *owner = NULL;
+  g_autoptr (GMainContext) main_context = NULL;
+  Owner *owner;
 
   g_mutex_lock (&native->lock);
+  owner = native->owner;
 
-  if (native->owner != NULL)
-    owner = g_atomic_rc_box_acquire (native->owner);
+  if (owner != NULL)
+    {
+      g_atomic_rc_box_acquire (owner);
+      main_context = g_main_context_ref (owner->main_context);
+    }
 
   g_mutex_unlock (&native->lock);
 
   if (owner != NULL)
-    post_emission (owner, error);
+    post_emission (owner, main_context, error);
 }
 
 gboolean
@@ -697,7 +705,7 @@ _gpu_context_signal_pressure (GpuContext *context,
   if (context->thread != g_thread_self ())
     {
       if (add_pressure (context, requested))
-        post_emission (g_atomic_rc_box_acquire (context->owner), NULL);
+        post_emission (g_atomic_rc_box_acquire (context->owner), context->main_context, NULL);
 
       return FALSE;
     }
