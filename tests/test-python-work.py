@@ -190,13 +190,14 @@ def test_timeouts(fixture):
     stream = fixture.new_stream()
     gate = fixture.gate(stream)
     event = stream.record()
-    for wait in (event.wait, stream.synchronize):
-        for timeout in (0, 0.001, fractions.Fraction(1, 1000), 1e-9):
-            with raises(Gpu.TimedOutError, "microseconds"):
+    for wait, owner in (event.wait, "event"), (stream.synchronize, "stream"):
+        for timeout in (0, 0.001, fractions.Fraction(1, 1000), 1e-9, -1, -math.inf):
+            with raises(Gpu.TimedOutError, f" within {timeout} seconds"):
                 wait(timeout=timeout)
-        for timeout in (-1, -0.001, math.nan, -math.inf):
-            with raises(ValueError, "timeout must be at least 0 seconds"):
-                wait(timeout=timeout)
+        with raises(Gpu.TimedOutError, f"the work of the {owner} on "):
+            wait(timeout=0)
+        with raises(ValueError, "timeout must be a number of seconds or None, not nan"):
+            wait(timeout=math.nan)
         for timeout in ("1", True, [1]):
             with raises(TypeError, "timeout must be a number of seconds or None"):
                 wait(timeout=timeout)
@@ -204,10 +205,10 @@ def test_timeouts(fixture):
             wait(None, 0.001)
     gate.complete()
     for wait in (event.wait, stream.synchronize):
-        for timeout in (None, 30, 30.5, 1e300, math.inf):
+        for timeout in (None, 1000, 1000.5, 1e300, math.inf):
             equal(wait(timeout=timeout), True)
     event.wait(timeout=0)
-    run_threads(1, lambda number: stream.synchronize(timeout=30))
+    run_threads(1, lambda number: stream.synchronize(timeout=1000))
 
 
 def test_event_times(fixture):

@@ -1690,7 +1690,7 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         at the end of that time. Ctrl-C ends the wait, but not the work."""
         if timeout is None and not takes_signals():
             return call_waiting(Gpu.Stream.synchronize, self, cancellable)
-        return wait(self.record(), cancellable, timeout)
+        return wait(self.record(), cancellable, timeout, "stream")
 
     def __await__(self):
         return wait_for(functools.partial(Gpu.Stream.synchronize_async, self),

@@ -425,9 +425,14 @@ def _wait_in_slices(function, event, timeout, cancellable):
     try:
         return function(event, timeout, cancellable)
     except TimedOutError as error:              # names the limit of the last slice
-        text = error.message.replace(f"within {timeout} micro", f"within {whole} micro")
-        error.message, error.args = text, (text,)
+        _replace(error, f"within {timeout} micro", f"within {whole} micro")
         raise
+
+
+def _replace(error, old, new):
+    """Replaces a part of the message of an error."""
+    text = error.message.replace(old, new)
+    error.message, error.args = text, (text,)
 
 
 def poll(event, timeout, cancellable=None):
@@ -442,18 +447,26 @@ def wait_timeout(event, timeout, cancellable=None):
 
 
 def _to_microseconds(timeout):
-    """Converts seconds; -1 is a time without end."""
+    """Converts seconds; -1 is a time without end. Negative seconds are a deadline that has passed,
+    as in the module threading."""
     if not isinstance(timeout, numbers.Real) or isinstance(timeout, bool):
         raise TypeError(f"timeout must be a number of seconds or None, not {describe(timeout)}")
-    if not timeout >= 0:                        # also not a number
-        raise ValueError(f"timeout must be at least 0 seconds, not {timeout}")
-    return math.ceil(timeout * 1e6) if timeout < _MAX_TIMEOUT else -1
+    if math.isnan(timeout):
+        raise ValueError("timeout must be a number of seconds or None, not nan")
+    return math.ceil(max(float(timeout), 0) * 1e6) if timeout < _MAX_TIMEOUT else -1
 
 
-def wait(event, cancellable=None, timeout=None):
-    """Waits for at most timeout seconds; None is no limit."""
+def wait(event, cancellable=None, timeout=None, owner="event"):
+    """Waits for at most timeout seconds; None is no limit. Error messages call the work that of the
+    owner."""
     if timeout is not None:
-        return wait_timeout(event, _to_microseconds(timeout), cancellable)
+        limit = _to_microseconds(timeout)
+        try:
+            return wait_timeout(event, limit, cancellable)
+        except TimedOutError as error:
+            _replace(error, "work of the event", f"work of the {owner}")
+            _replace(error, f"within {limit} microseconds", f"within {timeout} seconds")
+            raise
     if not takes_signals():
         return call_waiting(Gpu.Event.wait, event, cancellable)
     return poll(event, -1, cancellable) == Gpu.EventStatus.COMPLETE
