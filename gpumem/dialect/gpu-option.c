@@ -19,14 +19,22 @@ static const char *const names[] =
   "no-subgroup-ifp",
   "opt-disable",
   "single-precision-constant",
+  "std=CL1.0",
+  "std=CL1.1",
+  "std=CL1.2",
+  "std=CL2.0",
+  "std=CL3.0",
+  "std=CLC++",
+  "std=CLC++1.0",
+  "std=CLC++2021",
   "strict-aliasing",
   "uniform-work-group-size",
   "unsafe-math-optimizations",
   NULL
 };
 
-/* The beginnings of options with a value, and of options of vendors */
-static const char *const prefixes[] = { "std=", "ext=", "amd-", "arm-", "intel-", "nv-", "qcom-" };
+/* The beginnings of options of vendors */
+static const char *const prefixes[] = { "amd-", "arm-", "fp64-gen-", "intel-", "nv-", "qcom-" };
 
 gboolean
 _gpu_option_is_valid (const char *word)
@@ -39,7 +47,7 @@ _gpu_option_is_valid (const char *word)
   for (gsize i = 0; i < G_N_ELEMENTS (prefixes); i++)
     {
       if (g_str_has_prefix (word, prefixes[i]))
-        return TRUE;
+        return strpbrk (word, " \t\n") == NULL;
     }
 
   return g_strv_contains (names, word);
