@@ -300,37 +300,6 @@ device_characterize (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
 }
 
-static void
-list_devices (gpointer data, GObject *device G_GNUC_UNUSED, gboolean is_last G_GNUC_UNUSED)
-{
-  g_autolist (GpuDevice) devices = gpu_device_list ();
-
-  g_assert_true (g_list_last (devices)->data == data);
-}
-
-/* The library takes references to devices without a lock. Runs in a separate process, in which the
- * test can drop all other references to the device. */
-static void
-device_toggles (void)
-{
-  GpuDevice *host;
-
-  if (!g_test_subprocess ())
-    {
-      g_test_trap_subprocess (NULL, TEST_CHILD_TIMEOUT, G_TEST_SUBPROCESS_INHERIT_STDERR);
-      g_test_trap_assert_passed ();
-      return;
-    }
-
-  g_ptr_array_set_size (test_devices (), 0);
-  host = gpu_device_find ("host", NULL);
-  g_object_add_toggle_ref (G_OBJECT (host), list_devices, host);
-  g_object_unref (host);
-  g_assert_true (gpu_device_find ("host", NULL) == host);
-  g_object_unref (host);
-  g_object_remove_toggle_ref (G_OBJECT (host), list_devices, host);
-}
-
 /* GPUMEM_DEBUG with @text: a program that finds a device logs @warning once, or nothing if @warning
  * is NULL. */
 static void
@@ -497,7 +466,6 @@ main (int argc, char **argv)
   test_add ("context-async", device_context_async);
   test_add_plain ("list", device_list);
   test_add_plain ("model", device_model);
-  test_add_plain ("toggles", device_toggles);
   test_add_plain ("debug-keys", device_debug_keys);
   test_add_plain ("lives", device_lives);
   test_add_plain ("backends", device_backends);

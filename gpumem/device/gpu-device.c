@@ -294,7 +294,7 @@ _gpu_device_get_native (GpuDevice *device)
   return device->native;
 }
 
-/* Takes no lock, because a reference to an object may call a toggle notify of the program. */
+/* Takes no lock: the library keeps the object. */
 GpuDevice *
 _gpu_device_new_for_native (GpuNativeDevice *native)
 {
