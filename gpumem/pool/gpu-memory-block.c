@@ -441,7 +441,7 @@ alloc_block_slowly (GpuMemoryPool  *pool,
   GpuMemoryBlock *block;
 
   if (G_LIKELY (timeline != NULL) && G_LIKELY (size > 0))
-    block = _gpu_pool_alloc_slower (pool->blocks, size, 0, timeline, error);
+    block = _gpu_pool_alloc_uncached (pool->blocks, size, 0, timeline, error);
   else
     {
       if (G_UNLIKELY (!_gpu_is_memory_pool (pool)))
@@ -754,7 +754,7 @@ free_block_slowly (GpuMemoryPool   *pool,
 {
   if (G_LIKELY (timeline != NULL))
     {
-      _gpu_pool_release_slower (pool->blocks, block, timeline);
+      _gpu_pool_release_uncached (pool->blocks, block, timeline);
       return TRUE;
     }
 

@@ -52,7 +52,7 @@ _gpu_pool_set_cache_limits (GpuPool *pool)
                     && limits->release_threshold == G_MAXUINT64, __ATOMIC_SEQ_CST);
 
   units = MIN (CACHED_BYTES, least / 4) >> pool->unit_shift;
-  while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
+  while (units > 0 && gpu_pool_index_bin_above (units) >= GPU_POOL_CACHE_CLASSES)
     units /= 2;
 
   __atomic_store_n (&pool->cached_units, units, __ATOMIC_RELAXED);

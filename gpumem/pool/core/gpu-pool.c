@@ -557,7 +557,7 @@ release_to_thread_heap (GpuPool      *pool,
 /* --- alloc and release ------------------------------------------------------------------- */
 
 GpuMemoryBlock *
-_gpu_pool_alloc_slower (GpuPool   *pool,
+_gpu_pool_alloc_uncached (GpuPool   *pool,
                         gsize      size,
                         gsize      alignment,
                         gpointer   key,
@@ -604,11 +604,11 @@ _gpu_pool_alloc (GpuPool   *pool,
   if (G_LIKELY (alignment <= (gsize) 1 << pool->unit_shift))
     node = gpu_pool_alloc_cached (pool, size, key);
 
-  return node != NULL ? node : _gpu_pool_alloc_slower (pool, size, alignment, key, error);
+  return node != NULL ? node : _gpu_pool_alloc_uncached (pool, size, alignment, key, error);
 }
 
 void
-_gpu_pool_release_slower (GpuPool        *pool,
+_gpu_pool_release_uncached (GpuPool        *pool,
                           GpuMemoryBlock *block,
                           gpointer        key)
 {
@@ -646,7 +646,7 @@ _gpu_pool_release (GpuMemoryBlock *block,
   GpuPool *pool = gpu_pool_node_pool (block);
 
   if (!gpu_pool_release_cached (pool, block, key))
-    _gpu_pool_release_slower (pool, block, key);
+    _gpu_pool_release_uncached (pool, block, key);
 }
 
 gpointer
