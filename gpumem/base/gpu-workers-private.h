@@ -20,8 +20,8 @@ typedef struct
   GMutex      lock;                 /* guards the fields below */
   GCond       cond;
   GQueue      jobs;                 /* pending jobs, which the running threads will take */
-  gint        n_unserved;           /* atomic; pending jobs beyond n_idle, also read without the
-                                     * lock */
+  gint        n_unserved;           /* atomic; pending jobs that no thread without a job will take,
+                                     * also read without the lock */
   GQueue      deferred;             /* jobs that wait until a thread is free or can be started */
   gint        n_deferred;           /* atomic; length of deferred, also read without the lock */
   guint       n_threads;
