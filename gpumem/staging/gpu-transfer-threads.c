@@ -9,7 +9,7 @@
 
 /* More threads do not copy memory faster. Threads that read files also spend time in system calls,
  * so more of them are needed to keep the link to a GPU busy. */
-#define DEFAULT_MAX_THREADS 8
+#define DEFAULT_MAX_THREADS 10
 #define DEFAULT_MAX_FILE_THREADS 12
 #define MAX_THREADS 256
 

@@ -11,7 +11,7 @@
 #define MAX_LOW_BIN_SCAN 4
 
 /* Returns the smallest of the first @n nodes that have at least @units, or NULL. Compares without
- * branches, because the order of the sizes is chance. */
+ * branches, because the order of the sizes is random. */
 static inline GpuPoolNode *
 scan (GpuPoolNode *node,
       guint32      units,

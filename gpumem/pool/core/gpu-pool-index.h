@@ -20,7 +20,7 @@ typedef struct
   guint32      steps[GPU_POOL_LEVELS];
   GpuPoolNode *bins[GPU_POOL_LEVELS * GPU_POOL_STEPS];
   GpuPoolNode *unused;              /* written in place of a node that does not exist: whether one
-                                     * exists is chance, and a branch would often be mispredicted */
+                                     * exists is random, so a branch would often be mispredicted */
 } GpuPoolIndex;
 
 /* Returns the binary logarithm of the difference between the smallest sizes of two bins around
