@@ -536,6 +536,20 @@ def test_spill_for_a_request(fixture):
         equal([array.tolist()[0] for array in held], list(range(7)))
 
 
+def test_spill_arrivals_for_a_request(fixture):
+    """A task needs memory while values of a message have arrived that no mapping has yet."""
+    from gpumem import _spilling
+    with on_device(fixture), data_with_target(1 << 40, 8 * MIB):
+        arrivals = [_spilling.add_arrived(full(number, MIB)) for number in range(7)]
+        big = full(9, 4 * MIB)
+        assert sum(array.memory.spilled for array in arrivals) >= 3
+        equal(big.tolist()[-1], 9)
+        del big
+        for number, array in enumerate(arrivals):
+            array.memory.unspill()
+            equal(array.tolist()[-1], number)
+
+
 def test_spill_nothing_above_the_limit(fixture):
     """A request that exceeds the limit of the pool fails in any case, so nothing is spilled."""
     with on_device(fixture), data_with_target(1 << 40, 8 * MIB) as data:

@@ -325,4 +325,4 @@ class Data(collections.abc.MutableMapping):
         if exceeds_limit(pool, requested):
             return False
         with move_lock:
-            return self._spill(requested) > 0
+            return self._spill(requested) > 0 or make_room_for_arrivals(requested)
