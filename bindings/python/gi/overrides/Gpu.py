@@ -20,8 +20,9 @@ Ctrl-C interrupts functions that wait for pending work, and copies of 256 MiB an
 read_into(), write(), read_bytes() and write_bytes() of buffers and images, and by contiguous
 arrays. The work still completes. Until then, a read may still write to its target, and a write may
 still read its data: do not change or use them. Other copies that have no pending work to wait for,
-Buffer.spill(), Buffer.unspill() and, on CUDA, reads of less than 256 MiB into pageable memory are
-not interrupted: Ctrl-C takes effect at their end. The same holds for functions of Gio that use a
+Buffer.spill(), Buffer.unspill(), calls of pools that wait until work no longer uses their memory
+and, on CUDA, reads of less than 256 MiB into pageable memory are not interrupted: Ctrl-C takes
+effect at their end. The same holds for functions of Gio that use a
 Gpu.InputStream or a Gpu.OutputStream, for example Gio.DataInputStream.read_line(). Methods of the
 two classes themselves can be interrupted.
 """
