@@ -363,6 +363,43 @@ rows_mapped (TestFixture *fixture)
     }
 }
 
+/* Rows between those of the list may be mapped, and the error names the copy of a mapped row. */
+static void
+rows_mapped_between (TestFixture *fixture)
+{
+  const gssize shape[] = { 100, 64 };
+  const gint64 rows[] = { 97, 3, -50 };
+  const gssize mapped[] = { 51, 49, 4, 96, 3, 50 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) all = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
+  g_autoptr (GpuArray) some = gpu_array_new (fixture->context, GPU_DTYPE_UINT8,
+                                             (gssize[]) { 3, 64 }, 2, &error);
+  GpuBuffer *buffer = GPU_BUFFER (gpu_array_get_memory (all));
+
+  g_assert_no_error (error);
+  for (guint i = 0; i < G_N_ELEMENTS (mapped); i++)
+    {
+      gboolean is_allowed = i < 4;
+      const char *text = mapped[i] == 3 ? "copy 1: bytes 192 to 256" : "copy 2: bytes 3200 to 3264";
+      g_autoptr (GpuMapping) mapping = gpu_buffer_map (buffer, fixture->stream,
+                                                       GPU_MAP_FLAGS_WRITE, mapped[i] * 64, 64,
+                                                       NULL, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_stream_put_rows (fixture->stream, all, some, rows, 3, &error), ==,
+                       is_allowed);
+      if (!is_allowed)
+        test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_put_rows", text);
+      g_clear_error (&error);
+      g_assert_cmpint (gpu_stream_take_rows (fixture->stream, some, all, rows, 3, &error), ==,
+                       is_allowed);
+      if (!is_allowed)
+        test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_take_rows", text);
+      g_clear_error (&error);
+      test_synchronize (fixture->stream);
+    }
+}
+
 typedef struct
 {
   TestFixture *fixture;
@@ -933,6 +970,7 @@ main (int   argc,
   test_add ("references", rows_references);
   test_add ("order", rows_order);
   test_add ("mapped", rows_mapped);
+  test_add ("mapped-between", rows_mapped_between);
   test_add ("threads", rows_threads);
   test_add ("moved", rows_moved);
 #ifdef HAVE_CUDA

@@ -607,6 +607,62 @@ check_mapped (TestFixture    *fixture,
   clear (&batch);
 }
 
+/* Bytes between the ranges of the copies may be mapped, and bytes of a source for reading. If the
+ * copies use mapped bytes, the error names the first such copy. */
+static void
+check_mapped_between (TestFixture    *fixture,
+                      GpuStreamFlags  flags)
+{
+  const guint64 ranges[] = { 0, 0, 1, 0, 16, 0, 512, 1, 512, 16, 0, 1024, 1, 1024, 16 };
+  const struct
+  {
+    guint       memory;
+    GpuMapFlags flags;
+    gsize       offset;
+    const char *text;               /* NULL if the copies are accepted */
+  } cases[] = {
+    { 0, GPU_MAP_FLAGS_READ, 16, NULL },
+    { 0, GPU_MAP_FLAGS_WRITE, 412, NULL },
+    { 1, GPU_MAP_FLAGS_WRITE, 528, NULL },
+    { 1, GPU_MAP_FLAGS_WRITE, 924, NULL },
+    { 1, GPU_MAP_FLAGS_READ, 500, NULL },
+    { 0, GPU_MAP_FLAGS_READ, 413, "copy 1: bytes 512 to 528 would be written" },
+    { 1, GPU_MAP_FLAGS_WRITE, 527, "copy 1: bytes 512 to 528 would be read" },
+    { 1, GPU_MAP_FLAGS_WRITE, 925, "copy 2: bytes 1024 to 1040 would be read" }
+  };
+  Batch batch = { NULL, };
+
+  set_up (fixture, &batch, flags);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      GpuBuffer *buffer = GPU_BUFFER (batch.memories[cases[i].memory]);
+      g_autoptr (GpuMapping) mapping = gpu_buffer_map (buffer, batch.stream, cases[i].flags,
+                                                       cases[i].offset, 100, NULL, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_stream_copy_batch (batch.stream, batch.memories, batch.n_memories,
+                                              ranges, G_N_ELEMENTS (ranges), &error), ==,
+                       cases[i].text == NULL);
+      if (cases[i].text != NULL)
+        test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_copy_batch", cases[i].text);
+      else
+        g_assert_no_error (error);
+    }
+
+  for (guint i = 0; i < 3; i++)
+    memcpy (batch.models[0] + 512 * i, batch.models[1] + 512 * i, 16);
+  assert_models (&batch);
+  clear (&batch);
+}
+
+static void
+batch_mapped_between (TestFixture *fixture)
+{
+  check_mapped_between (fixture, GPU_STREAM_FLAGS_NONE);
+  check_mapped_between (fixture, GPU_STREAM_FLAGS_PROFILING);
+}
+
 static void
 batch_mapped (TestFixture *fixture)
 {
@@ -782,6 +838,7 @@ main (int   argc,
   test_add ("behind-failure", batch_behind_failure);
   test_add ("refused", batch_refused);
   test_add ("mapped", batch_mapped);
+  test_add ("mapped-between", batch_mapped_between);
   test_add ("released", batch_released);
 #ifdef HAVE_CUDA
   test_add ("kernel", batch_kernel);

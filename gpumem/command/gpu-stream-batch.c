@@ -371,6 +371,51 @@ check_overlaps (const Batch  *batch,
   return TRUE;
 }
 
+/* Checks a copy of an operation against the mappings. @access is the merged access, which
+ * conflicts with a mapping. Caller holds the lock of the root. */
+static gboolean
+check_part_locked (const char       *function,
+                   gsize             copy,
+                   const GpuAccess  *access,
+                   gsize             offset,
+                   gsize             size,
+                   GError          **error)
+{
+  GpuAccess part = *access;
+  GpuSubmission submission = { .function = function, .accesses = &part, .n_accesses = 1 };
+  g_autofree char *name = NULL;
+
+  part.offset = offset;
+  part.size = size;
+  if (_gpu_submission_check_locked (&submission, NULL))
+    return TRUE;
+
+  submission.function = name = g_strdup_printf ("%s: copy %" G_GSIZE_FORMAT, function, copy);
+
+  return _gpu_submission_check_locked (&submission, error);
+}
+
+static gboolean
+check_copies_locked (gconstpointer     operation,
+                     const GpuAccess  *access,
+                     GError          **error)
+{
+  const Batch *batch = operation;
+  guint which = access->write ? DESTINATION : SOURCE;
+
+  for (gsize i = 0; i < batch->n_batched; i++)
+    {
+      const guint64 *range = get_range (batch, batch->batched[i]);
+
+      if (get_memory (batch, range, which) == access->memory
+          && !check_part_locked (batch->function, batch->batched[i], access, range[which + 1],
+                                 range[SIZE], error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 /* --- the command ------------------------------------------------------------------------ */
 
 static gboolean
@@ -451,6 +496,26 @@ is_in_command (const Batch   *batch,
          && batch->uses[range[SOURCE]].is_batched && !is_of_itself (batch, range);
 }
 
+static gboolean
+check_other (const Batch  *batch,
+             gsize         i,
+             GError      **error)
+{
+  const guint64 *range = get_range (batch, i);
+  GpuAccess accesses[] = {
+    { get_memory (batch, range, DESTINATION), TRUE, range[DESTINATION_OFFSET], range[SIZE] },
+    { get_memory (batch, range, SOURCE), FALSE, range[SOURCE_OFFSET], range[SIZE] }
+  };
+  g_autofree char *function = NULL;
+
+  if (_gpu_submission_check_mappings (batch->function, accesses, G_N_ELEMENTS (accesses), NULL))
+    return TRUE;
+
+  function = g_strdup_printf ("%s: copy %" G_GSIZE_FORMAT, batch->function, i);
+
+  return _gpu_submission_check_mappings (function, accesses, G_N_ELEMENTS (accesses), error);
+}
+
 /* Checks the copies that are separate operations before the first operation, so that a refused
  * batch changes nothing. */
 static gboolean
@@ -460,14 +525,8 @@ check_others (const Batch  *batch,
   for (gsize i = 0; i < batch->n_copies; i++)
     {
       const guint64 *range = get_range (batch, i);
-      GpuAccess accesses[] = {
-        { get_memory (batch, range, DESTINATION), TRUE, range[DESTINATION_OFFSET], range[SIZE] },
-        { get_memory (batch, range, SOURCE), FALSE, range[SOURCE_OFFSET], range[SIZE] }
-      };
 
-      if (range[SIZE] > 0 && !is_in_command (batch, range)
-          && !_gpu_submission_check_mappings (batch->function, accesses, G_N_ELEMENTS (accesses),
-                                              error))
+      if (range[SIZE] > 0 && !is_in_command (batch, range) && !check_other (batch, i, error))
         return FALSE;
     }
 
@@ -512,7 +571,7 @@ submit_batch (Batch        *batch,
               GError      **error)
 {
   GpuSubmission submission = { .function = batch->function, .run = run_batch,
-                               .operation = batch };
+                               .check_parts = check_copies_locked, .operation = batch };
 
   for (gsize i = 0; i < batch->n_copies; i++)
     {
@@ -554,6 +613,42 @@ _gpu_timeline_can_copy_rows (GpuTimeline *timeline,
   return is_batched (destination, timeline) && is_batched (source, timeline);
 }
 
+static GpuBufferCopy
+get_row_copy (const GpuBufferRowCopy *rows,
+              gsize                   i)
+{
+  gssize to = rows->is_put ? rows->rows[i] : i;
+  gssize from = rows->is_put ? i : rows->rows[i];
+
+  return (GpuBufferCopy) {
+    .destination = rows->destination,
+    .destination_offset = rows->destination_offset + to * rows->destination_step,
+    .source = rows->source,
+    .source_offset = rows->source_offset + from * rows->source_step,
+    .size = rows->size
+  };
+}
+
+static gboolean
+check_each_row_locked (gconstpointer     operation,
+                       const GpuAccess  *access,
+                       GError          **error)
+{
+  const Rows *rows = operation;
+
+  for (gsize i = 0; i < rows->copy->n_rows; i++)
+    {
+      GpuBufferCopy copy = get_row_copy (rows->copy, i);
+
+      if (!check_part_locked (rows->function, i, access,
+                              access->write ? copy.destination_offset : copy.source_offset,
+                              copy.size, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 static gboolean
 run_each_row (const char              *function,
               const GpuBufferRowCopy  *rows,
@@ -568,18 +663,7 @@ run_each_row (const char              *function,
     return FALSE;
 
   for (gsize i = 0; i < rows->n_rows; i++)
-    {
-      gssize to = rows->is_put ? rows->rows[i] : i;
-      gssize from = rows->is_put ? i : rows->rows[i];
-
-      copies[i] = (GpuBufferCopy) {
-        .destination = rows->destination,
-        .destination_offset = rows->destination_offset + to * rows->destination_step,
-        .source = rows->source,
-        .source_offset = rows->source_offset + from * rows->source_step,
-        .size = rows->size
-      };
-    }
+    copies[i] = get_row_copy (rows, i);
 
   return stream->backend->buffer->copy_batch (stream, copies, rows->n_rows, event, error);
 }
@@ -650,7 +734,7 @@ _gpu_timeline_copy_rows (GpuTimeline             *timeline,
   };
   GpuSubmission submission = { .function = function, .accesses = accesses,
                                .n_accesses = G_N_ELEMENTS (accesses), .run = run_rows,
-                               .operation = &rows };
+                               .check_parts = check_each_row_locked, .operation = &rows };
 
   prepare (timeline->context, copy->n_rows);
 
@@ -726,9 +810,8 @@ _gpu_timeline_copy_batch (GpuTimeline    *timeline,
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if an element of @memories is %NULL,
  *   @n_ranges is no multiple of five, an index is not less than @n_memories, a range exceeds its
  *   memory, ranges overlap, or memory belongs to another context; %GPU_ERROR_RELEASED;
- *   %GPU_ERROR_BUSY if memory is mapped between the first and the last byte that the batch uses of
- *   it; the error of the last write of a source if that write failed;
- *   %GPU_ERROR_OUT_OF_HOST_MEMORY; or the driver's error
+ *   %GPU_ERROR_BUSY if a copy conflicts with a mapping; the error of the last write of a source if
+ *   that write failed; %GPU_ERROR_OUT_OF_HOST_MEMORY; or the driver's error
  *
  * Since: 0.1
  */

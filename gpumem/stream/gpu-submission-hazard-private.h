@@ -93,10 +93,6 @@ gboolean _gpu_submission_check_writers  (const GpuSubmission *submission,
 /* Returns FALSE with an error if the submission writes constant memory. */
 gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
                                         GError              **error);
-/* Returns FALSE with an error if memory was released, or if a mapping conflicts with an access.
- * Caller holds the locks of the roots. */
-gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
-                                        GError              **error);
 /* Returns whether the stream has received some commands of an operation, also those that attach or
  * acquire its memory, and resets this for the next operation. */
 static inline gboolean

@@ -26,6 +26,12 @@ typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
                                       GpuNativeEvent  **event,
                                       GError          **error);
 
+/* Returns FALSE with an error if a mapping conflicts with a part of @access. Caller holds the lock
+ * of the root. */
+typedef gboolean (*GpuCheckPartsFunc) (gconstpointer     operation,
+                                       const GpuAccess  *access,
+                                       GError          **error);
+
 typedef struct _GpuRetain GpuRetain;
 
 /* An object that is retained until the operation completes. */
@@ -59,6 +65,8 @@ typedef struct
                                      * or fail it */
   GpuOperationFunc  run_now;        /* nullable; replaces `run`: completes before it returns,
                                      * records no event */
+  GpuCheckPartsFunc check_parts;    /* nullable; if a mapping conflicts with an access, decides
+                                     * whether it conflicts with the bytes that are really used */
   gconstpointer     operation;
   const GpuRetain  *retain;         /* nullable */
   GpuUserEvent     *user_event;     /* the user event to wait for first; nullable */
@@ -112,6 +120,10 @@ gboolean _gpu_host_wait_notify (const GpuHostWait    *wait,
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpuHostWait, _gpu_host_wait_end)
 
+/* Returns FALSE with an error if memory was released, or if a mapping conflicts with an access.
+ * Caller holds the locks of the roots. */
+gboolean _gpu_submission_check_locked   (const GpuSubmission  *submission,
+                                         GError              **error);
 /* Returns FALSE with an error if memory was released, or if a mapping conflicts with one of the
  * @accesses, whose memory must not be NULL. For commands that consist of several submissions: the
  * first submission checks only its own part of the memory. */

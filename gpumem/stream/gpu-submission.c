@@ -181,6 +181,9 @@ check_access_locked (const GpuSubmission  *submission,
   if (clash == NULL)
     return TRUE;
 
+  if (submission->check_parts != NULL)
+    return submission->check_parts (submission->operation, access, error);
+
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be %s while bytes %"
                G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " are mapped for %s%s; unmap them first",
