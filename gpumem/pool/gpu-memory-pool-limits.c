@@ -80,7 +80,8 @@ _gpu_memory_pool_set_limit (GpuMemoryPool *pool,
  * @limit: size in bytes, 0 for no limit
  *
  * Sets #GpuMemoryPool:limit, the maximum number of bytes that the pool holds from the driver or its
- * allocator. If the pool already holds more, this call frees no memory.
+ * allocator. If the pool already holds more, this call frees no memory, and a pool without bins
+ * still serves requests from it. gpu_memory_pool_free_held() frees the memory without blocks.
  *
  * Since: 0.1
  */
