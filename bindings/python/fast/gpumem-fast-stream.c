@@ -356,12 +356,6 @@ gpu_fast_submit_waiting (PyObject         *module G_GNUC_UNUSED,
   return gpu_fast_leave (&frame, submit_and_wait (args, n_args));
 }
 
-static gboolean
-is_none (PyObject *value)
-{
-  return value == NULL || value == Py_None;
-}
-
 static PyObject *
 stream_synchronize (PyObject         *self,
                     PyObject *const  *args,
@@ -371,7 +365,8 @@ stream_synchronize (PyObject         *self,
   const GpuFastCall call = { &synchronize_method, self, args, n_args, names };
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
 
-  if (!gpu_fast_parse (&call, values) || !is_none (values[0]) || !is_none (values[1]))
+  if (!gpu_fast_parse (&call, values) || !gpu_fast_is_none (values[0])
+      || !gpu_fast_is_none (values[1]))
     return gpu_fast_pass_on (&call);
 
   return gpu_fast_wait_for_stream ((GpuStream *) ((PyGObject *) self)->obj);
@@ -415,7 +410,8 @@ event_wait (PyObject         *self,
   const GpuFastCall call = { &wait_method, self, args, n_args, names };
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
 
-  if (!gpu_fast_parse (&call, values) || !is_none (values[0]) || !is_none (values[1]))
+  if (!gpu_fast_parse (&call, values) || !gpu_fast_is_none (values[0])
+      || !gpu_fast_is_none (values[1]))
     return gpu_fast_pass_on (&call);
 
   return wait_for ((GpuEvent *) ((PyGObject *) self)->obj);
