@@ -353,12 +353,12 @@ gpu_pool_release_cached (GpuPool        *pool,
 /* In gpu-pool.c: the rest of _gpu_pool_alloc() and _gpu_pool_release(), after the fast path. */
 GPU_APART GpuMemoryBlock *
                _gpu_pool_alloc_uncached   (GpuPool         *pool,
-                                         gsize            size,
-                                         gsize            alignment,
-                                         gpointer         key,
-                                         GError         **error);
+                                           gsize            size,
+                                           gsize            alignment,
+                                           gpointer         key,
+                                           GError         **error);
 GPU_APART void _gpu_pool_release_uncached (GpuPool         *pool,
-                                         GpuMemoryBlock  *block,
-                                         gpointer         key);
+                                           GpuMemoryBlock  *block,
+                                           gpointer         key);
 
 G_END_DECLS

@@ -558,10 +558,10 @@ release_to_thread_heap (GpuPool      *pool,
 
 GpuMemoryBlock *
 _gpu_pool_alloc_uncached (GpuPool   *pool,
-                        gsize      size,
-                        gsize      alignment,
-                        gpointer   key,
-                        GError   **error)
+                          gsize      size,
+                          gsize      alignment,
+                          gpointer   key,
+                          GError   **error)
 {
   GpuPoolRequest request;
   GpuPoolCache *cache;
@@ -609,8 +609,8 @@ _gpu_pool_alloc (GpuPool   *pool,
 
 void
 _gpu_pool_release_uncached (GpuPool        *pool,
-                          GpuMemoryBlock *block,
-                          gpointer        key)
+                            GpuMemoryBlock *block,
+                            gpointer        key)
 {
   guint32 units = block->units;
   gboolean has_excess = FALSE;
