@@ -6,6 +6,13 @@
 
 G_BEGIN_DECLS
 
+/* Returns whether the extent has one dimension. */
+static inline gboolean
+_gpu_extent_is_line (const GpuExtent *extent)
+{
+  return extent->height == 1 && extent->depth == 1;
+}
+
 /* Sets @side to the position of a region of @extent with @layout, and @end to the first byte after
  * the region. If @layout is NULL, the region has rows without gaps and begins at the first byte.
  * Returns FALSE if the pitches are too small, or if @end would exceed a gsize. Does not check

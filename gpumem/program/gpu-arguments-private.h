@@ -5,6 +5,7 @@
 
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/base/gpu-attributes-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
 
 G_BEGIN_DECLS
 
@@ -93,11 +94,23 @@ typedef union
   gdouble real;
 } GpuArgumentNumber;
 
+/* Returns FALSE if kernels may not write the memory, but the driver describes the argument as a
+ * pointer to non-const. */
+static inline gboolean
+_gpu_argument_allows_use (GpuMemory              *memory,
+                          gboolean                shares_bytes,
+                          const GpuArgumentInfo  *info)
+{
+  return ((memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0 && !shares_bytes)
+         || info->read_only || info->kind != GPU_ARGUMENT_KIND_MEMORY || info->is_declared;
+}
+
 /* Fast path for the variable arguments of gpu_stream_launch(). Reads @n_arguments arguments, each
- * of which is a valid buffer, a value or a size of local memory. Fills in @values and @memories as
- * _gpu_arguments_resolve() does; the values point into @numbers. Returns FALSE without an error if
- * any argument is something else. The caller then uses _gpu_arguments_new_va(), which reports
- * errors. */
+ * of which is memory, a value or a size of local memory. Fills in @values and @memories as
+ * _gpu_arguments_resolve() does; the values point into @numbers. Accesses no memory object, so the
+ * caller must check the memories. Returns FALSE without an error if the number of arguments is
+ * wrong, or if any argument is something else. The caller then uses _gpu_arguments_check_va() and
+ * _gpu_arguments_new_va(), which report errors. */
 gboolean      _gpu_arguments_read_va      (const GpuArgumentInfo *infos,
                                            guint              n_arguments,
                                            va_list            ap,

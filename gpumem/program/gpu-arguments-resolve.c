@@ -391,24 +391,6 @@ resolve_image (GpuImage               *image,
   return check_access (image, !info->read_only, kernel, info, index, error);
 }
 
-/* Returns whether the memory of an argument has to be one that kernels may write. */
-static inline gboolean
-needs_write (const GpuArgumentInfo *info)
-{
-  return !info->read_only && info->kind == GPU_ARGUMENT_KIND_MEMORY && !info->is_declared;
-}
-
-/* Returns FALSE if kernels may not write the memory, but the driver describes the argument as a
- * pointer to non-const. */
-static inline gboolean
-allows_use (GpuMemory              *memory,
-            gboolean                shares_bytes,
-            const GpuArgumentInfo  *info)
-{
-  return ((memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0 && !shares_bytes)
-         || !needs_write (info);
-}
-
 GPU_COLD static gboolean
 fail_written (GpuMemory              *memory,
               GpuKernel              *kernel,
@@ -456,7 +438,8 @@ resolve_memory (const GpuArgumentItem  *item,
     return set_mismatch (kernel, info, index, *memory != NULL ? "memory" : "a null pointer",
                          error);
 
-  return *memory == NULL || allows_use (*memory, item->size > 0 && item->value.shares_bytes, info)
+  return *memory == NULL
+         || _gpu_argument_allows_use (*memory, item->size > 0 && item->value.shares_bytes, info)
          || fail_written (*memory, kernel, info, index, error);
 }
 
@@ -849,12 +832,17 @@ is_integer_end (va_list *ap,
 }
 
 static inline gboolean
-is_real_end (va_list *ap)
+is_end (double real)
 {
   static const double end = _GPU_ARGUMENTS_END_REAL;
-  const double real = va_arg (*ap, double);
 
   return memcmp (&real, &end, sizeof end) == 0;
+}
+
+static inline gboolean
+is_real_end (va_list *ap)
+{
+  return is_end (va_arg (*ap, double));
 }
 
 static inline gboolean
@@ -984,7 +972,7 @@ read_other_argument (const GpuArgumentInfo  *info,
 /* Reads one variable argument. Consumes the argument, unless its kind is unknown. Returns FALSE if
  * the argument is invalid, or if _gpu_arguments_resolve() must convert the argument: in both cases,
  * the caller must create a GpuArgumentItem. */
-static inline gboolean
+static gboolean
 read_argument (const GpuArgumentInfo  *info,
                va_list                *ap,
                GpuArgumentNumber      *number,
@@ -1000,10 +988,8 @@ read_argument (const GpuArgumentInfo  *info,
     return read_other_argument (info, ap, value);
 
   *memory = va_arg (*ap, GpuMemory *);
-  *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
 
-  return G_LIKELY (*memory != NULL) && G_LIKELY (_gpu_is_linear (*memory))
-         && G_LIKELY (allows_use (*memory, FALSE, info));
+  return *memory != NULL;
 }
 
 static gboolean
@@ -1133,6 +1119,69 @@ _gpu_arguments_new_va (GpuKernel  *kernel,
   return is_right ? g_steal_pointer (&arguments) : NULL;
 }
 
+/* Reads an argument that is neither memory, an int nor a float. */
+GPU_APART static gboolean
+fetch_other (const GpuArgumentInfo  *info,
+             va_list                *ap,
+             GpuArgumentNumber      *number,
+             GpuArgumentValue       *value,
+             GpuMemory             **memory)
+{
+  gboolean is_right;
+  va_list copy;
+
+  va_copy (copy, *ap);
+  is_right = !is_missing (info, &copy);
+  va_end (copy);
+
+  return is_right && read_argument (info, ap, number, value, memory);
+}
+
+/* Like read_argument(), but also returns FALSE if an end value is in the place of the argument. */
+static inline gboolean
+fetch_argument (const GpuArgumentInfo  *info,
+                va_list                *ap,
+                GpuArgumentNumber      *number,
+                GpuArgumentValue       *value,
+                GpuMemory             **memory)
+{
+  if (info->kind == GPU_ARGUMENT_KIND_MEMORY)
+    {
+      *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
+      *memory = va_arg (*ap, GpuMemory *);
+      return *memory != NULL && (guintptr) *memory != _GPU_ARGUMENTS_END_INTEGER;
+    }
+
+  if (G_UNLIKELY (info->kind != GPU_ARGUMENT_KIND_VALUE))
+    return fetch_other (info, ap, number, value, memory);
+
+  *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_VALUE, .data = number,
+                                .size = sizeof number->int32 };
+  *memory = NULL;
+
+#if GLIB_SIZEOF_VOID_P == 8
+  if (info->type == 'i' || info->type == 'I')
+    {
+      const guint64 bits = va_arg (*ap, guint64);
+
+      number->int32 = (gint32) bits;
+
+      return bits != _GPU_ARGUMENTS_END_INTEGER;
+    }
+#endif
+
+  if (info->type == 'f')
+    {
+      const double real = va_arg (*ap, double);
+
+      number->single = (gfloat) real;
+
+      return !is_end (real) && (G_LIKELY (isfinite (number->single)) || !isfinite (real));
+    }
+
+  return fetch_other (info, ap, number, value, memory);
+}
+
 GPU_HOT gboolean
 _gpu_arguments_read_va (const GpuArgumentInfo  *infos,
                         guint                   n_arguments,
@@ -1145,8 +1194,11 @@ _gpu_arguments_read_va (const GpuArgumentInfo  *infos,
   va_list copy;
 
   va_copy (copy, ap);
+
   for (guint i = 0; i < n_arguments && is_right; i++)
-    is_right = read_argument (&infos[i], &copy, &numbers[i], &values[i], &memories[i]);
+    is_right = fetch_argument (&infos[i], &copy, &numbers[i], &values[i], &memories[i]);
+
+  is_right = is_right && is_integer_end (&copy, sizeof (guint64)) && is_real_end (&copy);
   va_end (copy);
 
   return is_right;

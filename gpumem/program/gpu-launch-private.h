@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include "gpumem/format/gpu-region-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 #include "gpumem/stream/gpu-submission-private.h"
 
@@ -52,6 +53,20 @@ gboolean _gpu_launch_check_options (GpuKernel        *kernel,
 gboolean _gpu_launch_check_extents (const GpuLaunch       *launch,
                                     const GpuNativeDevice *device,
                                     GError               **error);
+
+/* Returns TRUE for the most frequent launches that need no _gpu_launch_check_extents(): one
+ * dimension, no offset, and blocks of a power of two work-items that fill the grid. */
+static inline gboolean
+_gpu_launch_is_simple (const GpuLaunch *launch)
+{
+  const GpuExtent *grid = launch->grid;
+  const GpuExtent *block = launch->block;
+
+  return block != NULL && launch->offset == NULL && _gpu_extent_is_line (grid)
+         && _gpu_extent_is_line (block) && grid->width > 0 && block->width > 0
+         && (block->width & (block->width - 1)) == 0 && (grid->width & (block->width - 1)) == 0;
+}
+
 /* An image with a sampler is a texture. Kernels can only read textures. */
 static inline gboolean
 _gpu_argument_is_texture (const GpuArgumentValue *value)
@@ -59,34 +74,26 @@ _gpu_argument_is_texture (const GpuArgumentValue *value)
   return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
 }
 
-/* Fills in the accesses from the memories. @infos, which may be NULL, marks the arguments that the
- * kernel only reads. The access to memory with GPU_MEMORY_FLAGS_READ_ONLY also counts as a read:
- * _gpu_arguments_resolve() rejects such memory for an argument that the kernel may write according
- * to its description. Without a description, the program must ensure that the kernel does not write
- * such memory. Memory that is passed twice gets two accesses. */
-static inline void
-_gpu_launch_set_accesses (GpuLaunch             *launch,
-                          const GpuArgumentInfo *infos)
+/* Adds the access of an argument, and returns it. @info, which may be NULL, shows whether the
+ * kernel only reads the memory. The access to memory with GPU_MEMORY_FLAGS_READ_ONLY also counts as
+ * a read: such memory is refused for an argument that the kernel may write according to its
+ * description. Without a description, the program must ensure that the kernel does not write such
+ * memory. Memory that is passed twice gets two accesses. */
+static inline GpuAccess *
+_gpu_launch_add_access (GpuLaunch             *launch,
+                        GpuMemory             *memory,
+                        const GpuArgumentInfo *info,
+                        gboolean               is_texture)
 {
-  GpuAccess *access = launch->accesses;
+  GpuAccess *access = &launch->accesses[launch->n_accesses++];
 
-  for (guint i = 0; i < launch->n_arguments; i++)
-    {
-      GpuMemory *memory = launch->memories[i];
+  access->memory = memory;
+  access->write = (info == NULL || !info->read_only)
+                  && (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0 && !is_texture;
+  access->offset = 0;
+  access->size = memory->span;
 
-      if (memory == NULL)
-        continue;
-
-      access->memory = memory;
-      access->write = (infos == NULL || !infos[i].read_only)
-                      && (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0
-                      && !_gpu_argument_is_texture (&launch->values[i]);
-      access->offset = 0;
-      access->size = memory->span;
-      access++;
-    }
-
-  launch->n_accesses = access - launch->accesses;
+  return access;
 }
 
 /* Fills in the values, memories and accesses. The caller has allocated these arrays. */

@@ -202,25 +202,30 @@ _gpu_launch_check_options (GpuKernel       *kernel,
 /* Limits the recorded access to the memory of an array to the bytes of the array's elements. The
  * first of these bytes may be before the address that the kernel gets. */
 static void
-narrow_accesses (GpuLaunch          *launch,
-                 const GpuArguments *arguments)
+add_accesses (GpuLaunch          *launch,
+              const GpuArguments *arguments)
 {
-  GpuAccess *access = launch->accesses;
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
+
+  launch->n_accesses = 0;
 
   for (guint i = 0; i < launch->n_arguments; i++)
     {
       const GpuArgumentItem *item = &arguments->items[i];
+      GpuAccess *access;
 
       if (launch->memories[i] == NULL)
         continue;
+
+      access = _gpu_launch_add_access (launch, launch->memories[i],
+                                       infos != NULL ? &infos[i] : NULL,
+                                       _gpu_argument_is_texture (&launch->values[i]));
 
       if (item->type == GPU_ARGUMENT_ITEM_MEMORY && item->size > 0)
         {
           access->offset = item->value.offset;
           access->size = item->size;
         }
-
-      access++;
     }
 }
 
@@ -256,8 +261,7 @@ _gpu_launch_resolve (GpuLaunch     *launch,
   launch->has_options = launch->shared_size != 0 || launch->n_indirect != 0
                         || launch->offset != NULL
                         || (launch->flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0;
-  _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
-  narrow_accesses (launch, arguments);
+  add_accesses (launch, arguments);
   add_indirect_accesses (launch);
 
   return TRUE;

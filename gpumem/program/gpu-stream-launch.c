@@ -132,6 +132,31 @@ _gpu_launch_submit (GpuTimeline      *timeline,
   return submit_as (function, timeline, launch, accesses, NULL, error);
 }
 
+/* Adds the accesses of the arguments. Returns FALSE if _gpu_arguments_resolve() must check the
+ * memory. */
+G_ALWAYS_INLINE static inline gboolean
+add_plain_accesses (GpuLaunch             *launch,
+                    const GpuArgumentInfo *infos)
+{
+  launch->n_accesses = 0;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    {
+      GpuMemory *memory = launch->memories[i];
+
+      if (memory == NULL)
+        continue;
+
+      if (G_UNLIKELY (!_gpu_is_linear (memory))
+          || G_UNLIKELY (!_gpu_argument_allows_use (memory, FALSE, &infos[i])))
+        return FALSE;
+
+      _gpu_launch_add_access (launch, memory, &infos[i], FALSE);
+    }
+
+  return TRUE;
+}
+
 /* Fast path for launches with at most FEW_ARGUMENTS arguments, all of them valid. For all other
  * launches, has no effect and returns FALSE. */
 GPU_HOT static gboolean
@@ -147,15 +172,16 @@ launch_few (GpuTimeline  *timeline,
   GpuAccess accesses[FEW_ARGUMENTS];
   const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
 
-  if (G_UNLIKELY (launch->n_arguments > FEW_ARGUMENTS)
-      || G_UNLIKELY (!_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values,
-                                              memories)))
-    return FALSE;
-
   launch->values = values;
   launch->memories = memories;
   launch->accesses = accesses;
-  _gpu_launch_set_accesses (launch, infos);
+
+  if (G_UNLIKELY (launch->n_arguments > FEW_ARGUMENTS)
+      || G_UNLIKELY (!_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values,
+                                              memories))
+      || G_UNLIKELY (!add_plain_accesses (launch, infos)))
+    return FALSE;
+
   *submitted = submit_launch (timeline, launch, accesses, NULL, error);
 
   return TRUE;
@@ -191,30 +217,14 @@ launch_collected (GpuTimeline  *timeline,
                   va_list       ap,
                   GError      **error)
 {
-  g_autoptr (GpuArguments) arguments = _gpu_arguments_new_va (launch->kernel, ap, error);
+  g_autoptr (GpuArguments) arguments = NULL;
+
+  if (!_gpu_arguments_check_va (launch->kernel, ap, error))
+    return FALSE;
+
+  arguments = _gpu_arguments_new_va (launch->kernel, ap, error);
 
   return arguments != NULL && launch_once (timeline, launch, arguments, error);
-}
-
-GPU_HOT static inline gboolean
-launch_va (GpuTimeline  *timeline,
-           GpuLaunch    *launch,
-           va_list       ap,
-           GError      **error)
-{
-  gboolean submitted;
-
-  if (launch->n_arguments == 0)
-    {
-      launch->values = NULL;
-      launch->n_accesses = 0;
-      return submit_launch (timeline, launch, NULL, NULL, error);
-    }
-
-  if (G_LIKELY (launch_few (timeline, launch, ap, &submitted, error)))
-    return submitted;
-
-  return launch_collected (timeline, launch, ap, error);
 }
 
 /* Makes the checks of a submission for a launch that runs nothing. */
@@ -297,8 +307,9 @@ check_launch (GpuStream        *stream,
 {
   GpuTimeline *timeline = check_context (stream, launch, error);
 
-  return timeline != NULL && _gpu_launch_check_extents (launch, timeline->device, error)
-         ? timeline : NULL;
+  return timeline != NULL
+         && (G_LIKELY (_gpu_launch_is_simple (launch))
+             || _gpu_launch_check_extents (launch, timeline->device, error)) ? timeline : NULL;
 }
 
 /* Checks the extents only if the device of the stream is not the first device of the context:
@@ -396,8 +407,10 @@ GPU_HOT gboolean
 
   _gpu_kernel_get_arguments (kernel, &launch.n_arguments);
   va_start (ap, error);
-  submitted = _gpu_arguments_check_va (kernel, ap, error)
-              && launch_va (timeline, &launch, ap, error);
+
+  if (G_UNLIKELY (!launch_few (timeline, &launch, ap, &submitted, error)))
+    submitted = launch_collected (timeline, &launch, ap, error);
+
   va_end (ap);
 
   return submitted;

@@ -7,6 +7,7 @@
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
+#include "gpumem/format/gpu-region-private.h"
 
 /* Maximum number of work-items per block if the caller specifies no block. */
 #define DEFAULT_BLOCK 256
@@ -197,22 +198,15 @@ check_required_block (const GpuCudaKernel  *kernel,
   return FALSE;
 }
 
-G_ALWAYS_INLINE static inline gboolean
-set_geometry (const GpuCudaKernel  *kernel,
-              const GpuCudaDevice  *device,
-              const GpuExtent      *grid,
-              const GpuExtent      *block,
-              Launch               *launch,
-              GError              **error)
+G_GNUC_NO_INLINE static gboolean
+set_blocks (const GpuCudaKernel  *kernel,
+            const GpuCudaDevice  *device,
+            Launch               *launch,
+            GError              **error)
 {
-  if (block == NULL)
-    {
-      choose_block (kernel, device, grid, &launch->chosen);
-      block = &launch->chosen;
-    }
+  const GpuExtent *grid = launch->grid;
+  const GpuExtent *block = launch->block;
 
-  launch->grid = grid;
-  launch->block = block;
   launch->n_blocks.width = divide (grid->width, block->width);
   launch->n_blocks.height = divide (grid->height, block->height);
   launch->n_blocks.depth = divide (grid->depth, block->depth);
@@ -222,7 +216,50 @@ set_geometry (const GpuCudaKernel  *kernel,
       G_UNLIKELY (block->width * block->height * block->depth > (gsize) kernel->max_threads))
     return fail_geometry (kernel, device, launch, error);
 
-  return G_LIKELY (kernel->required_block[0] == 0) || check_required_block (kernel, block, error);
+  return TRUE;
+}
+
+/* Sets the blocks of a grid with one dimension. Returns FALSE if there are more dimensions, or if
+ * set_blocks() must report an error. */
+static inline gboolean
+set_line (const GpuCudaKernel *kernel,
+          const GpuCudaDevice *device,
+          Launch              *launch)
+{
+  const gsize width = launch->block->width;
+  const gsize n_blocks = divide (launch->grid->width, width);
+
+  if (!_gpu_extent_is_line (launch->grid) || !_gpu_extent_is_line (launch->block)
+      || width > (gsize) MIN (device->max_block[0], kernel->max_threads)
+      || n_blocks * width != launch->grid->width || n_blocks > (gsize) device->max_grid[0])
+    return FALSE;
+
+  launch->n_blocks = (GpuExtent) { n_blocks, 1, 1 };
+
+  return TRUE;
+}
+
+G_ALWAYS_INLINE static inline gboolean
+set_geometry (const GpuCudaKernel  *kernel,
+              const GpuCudaDevice  *device,
+              const GpuExtent      *grid,
+              const GpuExtent      *block,
+              Launch               *launch,
+              GError              **error)
+{
+  if (G_UNLIKELY (block == NULL))
+    {
+      choose_block (kernel, device, grid, &launch->chosen);
+      block = &launch->chosen;
+    }
+
+  launch->grid = grid;
+  launch->block = block;
+
+  return (G_LIKELY (set_line (kernel, device, launch))
+          || set_blocks (kernel, device, launch, error))
+         && (G_LIKELY (kernel->required_block[0] == 0)
+             || check_required_block (kernel, block, error));
 }
 
 /* --- arguments -------------------------------------------------------------------------------- */
