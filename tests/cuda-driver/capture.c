@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Captures of streams into graphs: which streams take part, which calls the driver refuses
- * meanwhile, and user objects. The stand-in runs no graphs, so it drops captured work. */
+/* Captures of streams into graphs: which streams take part, and which calls the driver refuses
+ * meanwhile. */
 #include "config.h"
 
 #include <string.h>
 
 #include "cuda-driver.h"
 #include "driver.h"
-
-struct CUgraph_st
-{
-  Object     object;
-  GPtrArray *users;                 /* of UserObject */
-  GPtrArray *memories;              /* of Memory that the graph allocates */
-};
-
-typedef struct CUuserObject_st
-{
-  Object    object;
-  guint     refs;
-  CUhostFn  destroy;
-  void     *data;
-} UserObject;
 
 static guint n_capturing;
 static guint n_global;              /* those that began with CU_STREAM_CAPTURE_MODE_GLOBAL */
@@ -94,18 +79,34 @@ enter (Stream  *stream,
   n_blocking += (stream->flags & CU_STREAM_NON_BLOCKING) == 0;
 }
 
-void
-capture_add_memory (guint64  capture,
-                    Memory  *memory)
+/* Gets the graph into which the stream is being captured. Returns NULL after the end of a capture
+ * that the stream was not joined to. (nullable) */
+static Graph *
+find_graph (guint64 capture)
 {
-  memory->capture = capture;
   for (guint i = 0; i < members->len; i++)
     {
       Stream *stream = members->pdata[i];
 
       if (stream->capture == capture && stream->graph != NULL)
-        g_ptr_array_add (stream->graph->memories, memory_ref (memory));
+        return stream->graph;
     }
+  return NULL;
+}
+
+void
+capture_add_memory (guint64  capture,
+                    Memory  *memory)
+{
+  memory->capture = capture;
+  graph_add_memory (find_graph (capture), memory);
+}
+
+void
+capture_add_op (guint64  capture,
+                Op      *op)
+{
+  graph_add_op (find_graph (capture), op);
 }
 
 /* Ends the capture for all its streams. Returns whether the others were joined to the first one. */
@@ -130,7 +131,7 @@ leave (guint64 capture)
   return is_joined;
 }
 
-/* The graphs have no nodes: a stream is joined once another one waits for an event of it. */
+/* Graphs have no edges: a stream is joined once another one waits for an event of it. */
 CUresult
 capture_wait (Stream *stream,
               Event  *event)
@@ -160,9 +161,7 @@ ENTRY (cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handl
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   enter (stream, ++last_capture);
   stream->capture_mode = mode;
-  stream->graph = object_new (sizeof (Graph), OBJECT_GRAPH, stream->object.context);
-  stream->graph->users = g_ptr_array_new ();
-  stream->graph->memories = g_ptr_array_new ();
+  stream->graph = graph_new (stream->object.context);
   n_capturing++;
   n_global += mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
   return CUDA_SUCCESS;
@@ -225,88 +224,6 @@ ENTRY_REVISED (cuStreamGetCaptureInfo_v2,
   return CUDA_SUCCESS;
 }
 
-ENTRY (cuUserObjectCreate,
-       (CUuserObject *object, void *data, CUhostFn destroy, unsigned int n_references,
-        unsigned int flags),
-       (object, data, destroy, n_references, flags))
-{
-  if (destroy == NULL || n_references == 0 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
-    return CUDA_ERROR_INVALID_VALUE;
-  *object = object_new (sizeof (UserObject), OBJECT_USER, NULL);
-  (*object)->refs = n_references;
-  (*object)->destroy = destroy;
-  (*object)->data = data;
-  return CUDA_SUCCESS;
-}
-
-ENTRY (cuGraphRetainUserObject,
-       (CUgraph graph, CUuserObject object, unsigned int n_references, unsigned int flags),
-       (graph, object, n_references, flags))
-{
-  TRY (object_check (graph, OBJECT_GRAPH));
-  TRY (object_check (object, OBJECT_USER));
-  if (n_references != 1)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (flags != CU_GRAPH_USER_OBJECT_MOVE)
-    object->refs++;
-  g_ptr_array_add (graph->users, object);
-  return CUDA_SUCCESS;
-}
-
-static void
-drop_user (UserObject *user)
-{
-  if (--user->refs > 0)
-    return;
-  call_forbid (TRUE);
-  user->destroy (user->data);
-  call_forbid (FALSE);
-  object_kill (user);
-}
-
-ENTRY (cuUserObjectRelease, (CUuserObject object, unsigned int n_references),
-       (object, n_references))
-{
-  TRY (object_check (object, OBJECT_USER));
-  if (n_references != 1)
-    return CUDA_ERROR_INVALID_VALUE;
-  drop_user (object);
-  return CUDA_SUCCESS;
-}
-
-static void
-free_memories (CUgraph graph)
-{
-  for (guint i = 0; i < graph->memories->len; i++)
-    {
-      Memory *memory = graph->memories->pdata[i];
-
-      if (!memory->freed)
-        pool_note_free (memory);
-      if (memory->link == NULL)
-        memory_kill (memory);
-      memory_unref (memory);
-    }
-  g_clear_pointer (&graph->memories, g_ptr_array_unref);
-}
-
-static void
-destroy_graph (CUgraph graph)
-{
-  free_memories (graph);
-  for (guint i = 0; i < graph->users->len; i++)
-    drop_user (graph->users->pdata[i]);
-  g_clear_pointer (&graph->users, g_ptr_array_unref);
-  object_kill (graph);
-}
-
-ENTRY (cuGraphDestroy, (CUgraph graph), (graph))
-{
-  TRY (object_check (graph, OBJECT_GRAPH));
-  destroy_graph (graph);
-  return CUDA_SUCCESS;
-}
-
 void
 capture_lose (void)
 {
@@ -315,7 +232,7 @@ capture_lose (void)
       Stream *stream = members->pdata[i];
 
       if (stream->graph != NULL)
-        destroy_graph (g_steal_pointer (&stream->graph));
+        graph_destroy (g_steal_pointer (&stream->graph));
     }
   while (members != NULL && members->len > 0)
     leave (((Stream *) members->pdata[0])->capture);

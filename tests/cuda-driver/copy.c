@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies. Pageable host memory is read and written before the call returns; page-locked memory is
- * accessed when the operation runs.
+ * Copies. Pageable host memory is read and written before the call returns, unless the copy is
+ * captured; page-locked memory is accessed when the operation runs.
  */
 #include "config.h"
 
@@ -296,7 +296,7 @@ copy_submit_to (Stream     *stream,
     return CUDA_SUCCESS;
   TRY (copy_prepare (template, stream, &copy, &op));
   waits |= is_ordinary (&copy->destination);
-  if (is_ordinary (&copy->source))
+  if (is_ordinary (&copy->source) && stream->capture == 0)
     stage (copy);
   point = stream_submit (stream, op);
   if (needs_buffer (template, stream))

@@ -19,6 +19,8 @@
 
 G_BEGIN_DECLS
 
+typedef struct CUgraphExec_st *CUgraphExec; /* the library launches no graphs */
+
 /* Gets the number of calls since the start; @function may be a glob ("cuMemcpy*"). */
 CUDA_DRIVER_EXPORT guint64  gpumem_cuda_driver_get_count  (const char *function);
 /* Gets the number of live objects of a kind: "event", "stream", "device memory", ...; "" is any. */

@@ -8,3 +8,7 @@ GPU_CUDA_SYMBOL (CAPTURE, cuStreamEndCapture, 10000, (CUstream stream, CUgraph *
 GPU_CUDA_SYMBOL (CAPTURE, cuStreamIsCapturing, 10000,
                  (CUstream stream, CUstreamCaptureStatus *status))
 GPU_CUDA_SYMBOL (CAPTURE, cuGraphDestroy, 10000, (CUgraph graph))
+GPU_CUDA_SYMBOL (CAPTURE, cuGraphInstantiateWithFlags, 11040,
+                 (CUgraphExec *exec, CUgraph graph, unsigned long long flags))
+GPU_CUDA_SYMBOL (CAPTURE, cuGraphLaunch, 10000, (CUgraphExec exec, CUstream stream))
+GPU_CUDA_SYMBOL (CAPTURE, cuGraphExecDestroy, 10000, (CUgraphExec exec))

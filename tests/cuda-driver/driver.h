@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "cuda-driver.h"
 #include "gpumem/cuda/driver/gpu-cuda-types.h"
 
 #define EXPORT __attribute__ ((visibility ("default")))
@@ -167,6 +168,7 @@ typedef enum
   OBJECT_TEXTURE,
   OBJECT_SURFACE,
   OBJECT_GRAPH,
+  OBJECT_GRAPH_EXEC,
   OBJECT_USER,              /* calls a function when the last graph that retains it is destroyed */
   N_OBJECT_KINDS
 } ObjectKind;
@@ -380,6 +382,9 @@ CUresult    capture_check   (CallFunction   function);
 /* Makes the graph of the capture the owner of the memory. */
 void        capture_add_memory (guint64     capture,
                                 Memory     *memory);
+/* Adds the operation to the graph of the capture. Takes ownership of @op. */
+void        capture_add_op  (guint64        capture,
+                             Op            *op);
 /* Returns whether a stream is capturing that the legacy default stream waits for. */
 gboolean    capture_is_blocking (void);
 /* The device is lost: ends all captures, which the program cannot end any more. */
@@ -387,6 +392,16 @@ void        capture_lose    (void);
 /* Lets @stream take part in the capture in which @event was recorded. */
 CUresult    capture_wait    (Stream        *stream,
                              Event         *event);
+
+/* graph.c */
+Graph      *graph_new       (Context       *context);
+void        graph_destroy   (Graph         *graph);
+/* Makes @graph the owner of the memory. (nullable): @graph */
+void        graph_add_memory (Graph        *graph,
+                              Memory       *memory);
+/* Takes ownership of @op. (nullable): @graph */
+void        graph_add_op    (Graph         *graph,
+                             Op            *op);
 
 struct CUevent_st
 {

@@ -22,6 +22,7 @@ const char *const object_kinds[N_OBJECT_KINDS] = {
   [OBJECT_TEXTURE] = "texture object",
   [OBJECT_SURFACE] = "surface object",
   [OBJECT_GRAPH] = "graph",
+  [OBJECT_GRAPH_EXEC] = "executable graph",
   [OBJECT_USER] = "user object",
 };
 

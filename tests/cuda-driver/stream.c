@@ -216,7 +216,7 @@ stream_new (Context *context,
   return stream;
 }
 
-/* A graph would run captured work. The stand-in runs no graphs, so it frees the work. */
+/* Captured work becomes a part of the graph. */
 Point *
 stream_submit (Stream *stream,
                Op     *op)
@@ -228,7 +228,7 @@ stream_submit (Stream *stream,
   if (stream->capture != 0)
     {
       point_finish (point);
-      op_free (op);
+      capture_add_op (stream->capture, op);
       return point;
     }
   wait_for_legacy (stream, op);

@@ -350,6 +350,24 @@ free_in_capture (void)
   driver.cuMemFreeAsync (memory, stream);
 }
 
+static void
+graph_after_free (void)
+{
+  CUdeviceptr memory;
+  CUgraphExec exec;
+  CUstream stream;
+  CUgraph graph;
+
+  OK (cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuMemAlloc, &memory, 64);
+  OK (cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  OK (cuMemsetD8Async, memory, 1, 64, stream);
+  OK (cuStreamEndCapture, stream, &graph);
+  OK (cuGraphInstantiateWithFlags, &exec, graph, 0);
+  OK (cuMemFree, memory);
+  driver.cuGraphLaunch (exec, stream);
+}
+
 static const Misuse misuses[] = {
   { "use-after-free", "cuMemsetD8Async*that was freed", use_after_free },
   { "double-free", "cuMemFree*was freed before", double_free },
@@ -372,6 +390,8 @@ static const Misuse misuses[] = {
   { "legacy-wait", "cuStreamSynchronize): a stream that the legacy stream waits for", legacy_wait },
   { "captured-wait", "cuStreamSynchronize): the stream is capturing", captured_wait },
   { "free-in-capture", "the captured graph did not allocate", free_in_capture },
+  { "graph-after-free", "cuGraphLaunch): the graph uses device memory*that was freed",
+    graph_after_free },
   { "free-out-of-order", "does not wait for the allocation", free_out_of_order },
   { "use-out-of-order", "this stream does not wait for its allocation", use_out_of_order },
   { "use-after-ordered-free", "pooled memory*that was freed", use_after_ordered_free },

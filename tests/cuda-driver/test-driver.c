@@ -371,7 +371,8 @@ test_events (void)
   end ();
 }
 
-/* A stream joins a capture when it waits for an event of it. Captured work does not run. */
+/* A stream joins a capture when it waits for an event of it. Captured work runs when the graph is
+ * launched. */
 static void
 test_captures (void)
 {
@@ -379,6 +380,7 @@ test_captures (void)
   CUstream first, second;
   CUevent fork, join;
   CUdeviceptr memory;
+  CUgraphExec exec;
   CUgraph graph;
   guint8 byte;
 
@@ -402,10 +404,16 @@ test_captures (void)
   OK (cuEventRecord, join, second);
   OK (cuStreamWaitEvent, first, join, 0);
   OK (cuStreamEndCapture, first, &graph);
+  OK (cuGraphInstantiateWithFlags, &exec, graph, 0);
   OK (cuGraphDestroy, graph);
   OK (cuMemcpyDtoHAsync, &byte, memory, 1, second);
   OK (cuStreamSynchronize, second);
   g_assert_cmpuint (byte, ==, 5);
+  OK (cuGraphLaunch, exec, second);
+  OK (cuMemcpyDtoHAsync, &byte, memory, 1, second);
+  OK (cuStreamSynchronize, second);
+  g_assert_cmpuint (byte, ==, 7);
+  OK (cuGraphExecDestroy, exec);
   OK (cuMemFree, memory);
   OK (cuEventDestroy, fork);
   OK (cuEventDestroy, join);
@@ -433,6 +441,42 @@ test_legacy_capture (void)
   OK (cuStreamIsCapturing, NULL, &status);
   OK (cuGraphDestroy, graph);
   OK (cuStreamDestroy, stream);
+  end ();
+}
+
+/* A graph reads and writes pageable memory when it is launched. The launches of an executable graph
+ * run one after the other, also in two streams. */
+static void
+test_graph_launches (void)
+{
+  CUstream streams[2];
+  CUdeviceptr memory;
+  CUgraphExec exec;
+  CUgraph graph;
+  guint8 in = 1;
+  guint8 out = 0;
+
+  begin ();
+  for (guint i = 0; i < 2; i++)
+    OK (cuStreamCreateWithPriority, &streams[i], CU_STREAM_NON_BLOCKING, 0);
+  OK (cuMemAlloc, &memory, 1);
+  OK (cuStreamBeginCapture, streams[0], CU_STREAM_CAPTURE_MODE_RELAXED);
+  OK (cuMemcpyHtoDAsync, memory, &in, 1, streams[0]);
+  OK (cuMemcpyDtoHAsync, &out, memory, 1, streams[0]);
+  OK (cuStreamEndCapture, streams[0], &graph);
+  OK (cuGraphInstantiateWithFlags, &exec, graph, 0);
+  OK (cuGraphDestroy, graph);
+  for (in = 2; in < 4; in++)
+    {
+      OK (cuGraphLaunch, exec, streams[0]);
+      OK (cuGraphLaunch, exec, streams[1]);
+      OK (cuStreamSynchronize, streams[1]);
+      g_assert_cmpuint (out, ==, in);
+    }
+  OK (cuGraphExecDestroy, exec);
+  OK (cuMemFree, memory);
+  for (guint i = 0; i < 2; i++)
+    OK (cuStreamDestroy, streams[i]);
   end ();
 }
 
@@ -717,6 +761,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-driver/legacy-stream", test_legacy_stream);
   g_test_add_func ("/cuda-driver/events", test_events);
   g_test_add_func ("/cuda-driver/captures", test_captures);
+  g_test_add_func ("/cuda-driver/graph-launches", test_graph_launches);
   g_test_add_func ("/cuda-driver/legacy-capture", test_legacy_capture);
   g_test_add_func ("/cuda-driver/captured-write", test_captured_write);
   g_test_add_func ("/cuda-driver/memory-of-graphs", test_memory_of_graphs);
