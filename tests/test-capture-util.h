@@ -67,4 +67,39 @@ test_graph_destroy (CUgraph graph)
   g_assert_cmpuint (destroy (graph), ==, 0);
 }
 
+static inline CUgraphExec
+test_graph_instantiate (GpuContext *context, CUgraph graph)
+{
+  CUresult (*instantiate) (CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+    = gpumem_cuda_driver_symbol ("cuGraphInstantiateWithFlags");
+  CUgraphExec exec = NULL;
+
+  g_assert_true (gpu_context_push_current (context, NULL));
+  g_assert_cmpuint (instantiate (&exec, graph, 0), ==, 0);
+  g_assert_true (gpu_context_pop_current (context, NULL));
+  return exec;
+}
+
+/* Launches the graph on the stream, and waits, without the library. */
+static inline void
+test_graph_run (GpuContext *context, CUgraphExec exec, CUstream stream)
+{
+  CUresult (*launch) (CUgraphExec exec, CUstream stream)
+    = gpumem_cuda_driver_symbol ("cuGraphLaunch");
+  CUresult (*synchronize) (CUstream stream) = gpumem_cuda_driver_symbol ("cuStreamSynchronize");
+
+  g_assert_true (gpu_context_push_current (context, NULL));
+  g_assert_cmpuint (launch (exec, stream), ==, 0);
+  g_assert_cmpuint (synchronize (stream), ==, 0);
+  g_assert_true (gpu_context_pop_current (context, NULL));
+}
+
+static inline void
+test_graph_exec_destroy (CUgraphExec exec)
+{
+  CUresult (*destroy) (CUgraphExec exec) = gpumem_cuda_driver_symbol ("cuGraphExecDestroy");
+
+  g_assert_cmpuint (destroy (exec), ==, 0);
+}
+
 G_END_DECLS
