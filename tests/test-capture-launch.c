@@ -264,6 +264,79 @@ batched (TestFixture *fixture)
   replay_clear (&replay);
 }
 
+/* --- host memory that the graph retains ------------------------------------------------------- */
+
+static void
+note_freed (gpointer freed)
+{
+  g_atomic_int_set ((gint *) freed, TRUE);
+}
+
+/* The program drops the bytes of a write, and of a write of a region, as a language binding does.
+ * The graph reads them at each launch, and releases them when it is destroyed. */
+static void
+bytes_dropped (TestFixture *fixture)
+{
+  g_autoptr (GBytes) content = test_random_bytes (SIZE);
+  g_autoptr (GError) error = NULL;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 0);
+      GBytes *bytes;
+      Replay replay;
+      gint freed = FALSE;
+
+      test_synchronize (fixture->stream);
+      bytes = g_bytes_new_with_free_func (g_bytes_get_data (content, NULL), SIZE, note_freed,
+                                          &freed);
+      replay_begin (&replay, fixture);
+      if (i == 0)
+        test_assert_ok (gpu_stream_write (replay.stream, GPU_MEMORY (buffer), 0, bytes, &error),
+                        error);
+      else
+        test_assert_ok (gpu_stream_write_region (replay.stream, GPU_MEMORY (buffer), NULL, bytes,
+                                                 NULL, &(GpuExtent) { SIZE / 16, 16, 1 }, &error),
+                        error);
+      replay_end (&replay);
+      g_bytes_unref (bytes);
+      test_synchronize (replay.stream);
+      g_assert_false (g_atomic_int_get (&freed));
+
+      replay_run (&replay, replay.stream);
+      test_assert_content (buffer, content);
+      g_assert_false (g_atomic_int_get (&freed));
+      replay_clear (&replay);
+      test_wait_until (&freed);
+    }
+}
+
+/* A result of a read that the program has dropped is still a target of the graph. */
+static void
+result_dropped (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GError) error = NULL;
+  GBytes *bytes;
+  Replay replay;
+
+  if (!test_can_capture (fixture))
+    return;
+
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  replay_begin (&replay, fixture);
+  bytes = gpu_stream_read_bytes (replay.stream, GPU_MEMORY (buffer), 0, SIZE, &error);
+  g_assert_no_error (error);
+  replay_end (&replay);
+  g_bytes_unref (bytes);
+  test_synchronize (replay.stream);
+  replay_run (&replay, replay.stream);
+  replay_clear (&replay);
+}
+
 #endif
 
 int
@@ -276,6 +349,8 @@ main (int argc, char **argv)
   test_add ("page-locked", page_locked);
   test_add ("filled", filled);
   test_add ("batched", batched);
+  test_add ("bytes-dropped", bytes_dropped);
+  test_add ("result-dropped", result_dropped);
 #endif
 
   return test_run ();

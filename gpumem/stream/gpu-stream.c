@@ -55,8 +55,9 @@
  * it to the captured stream again. Operations that the host waits for, such as gpu_buffer_read(),
  * asynchronous methods of memory, mappings, copies of files and gpu_buffer_spill(), fail with
  * %GPU_ERROR_NOT_SUPPORTED in both cases, and leave the capture intact. So do fills for which the
- * driver has no operation. The program must keep the memory that captured work uses as long as it
- * launches the graph, and also the bytes of gpu_stream_write() and the programs of kernels.
+ * driver has no operation. The graph keeps the #GBytes of captured operations, such as
+ * gpu_stream_write(). The program must keep the memory that captured work uses, and the programs of
+ * kernels, as long as it launches the graph.
  *
  * A graph cannot wait for work outside of it. So captured operations, and gpu_stream_wait_event(),
  * fail with %GPU_ERROR_NOT_SUPPORTED if they would follow pending work of another stream that does

@@ -365,6 +365,21 @@ fail_locked (GpuTimeline         *timeline,
   return FALSE;
 }
 
+/* A launch of a graph accesses the same host memory as the captured operation. The program cannot
+ * retain the bytes that a language binding copies. */
+G_GNUC_NO_INLINE static gboolean
+retain_in_graph_locked (GpuTimeline          *timeline,
+                        const GpuSubmission  *submission,
+                        GError              **error)
+{
+  for (const GpuRetain *retain = submission->retain; retain != NULL; retain = retain->next)
+    if (retain->type == &_gpu_retain_bytes
+        && !_gpu_timeline_retain_in_graph_locked (timeline, retain->object, retain->type, error))
+      return FALSE;
+
+  return TRUE;
+}
+
 /* Calls the driver and records the operation. @is_captured: whether the stream joins a capture,
  * which cannot contain the work of threads. */
 G_ALWAYS_INLINE static inline gboolean
@@ -385,6 +400,10 @@ run_locked (GpuTimeline          *timeline,
   if (G_UNLIKELY (submission->run_infallible != NULL) && timeline->n_user_waits == 0
       && !is_captured)
     run = submission->run_infallible;
+
+  if (G_UNLIKELY (g_atomic_int_get (&_gpu_may_capture)) && submission->retain != NULL
+      && !retain_in_graph_locked (timeline, submission, error))
+    return FALSE;
 
   if (G_LIKELY (run != NULL)
       && G_UNLIKELY (!run (submission->operation, timeline->stream, with_event ? &event : NULL,

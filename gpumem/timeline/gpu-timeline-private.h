@@ -556,6 +556,12 @@ guint64         _gpu_timeline_get_capture_of  (GpuTimeline       *timeline,
                                                guint64            seq);
 /* Returns whether the stream is being captured into a graph. */
 gboolean        _gpu_timeline_is_capturing_locked (GpuTimeline   *timeline);
+/* If the stream is being captured, lets the graph retain @object, until the graph and its copies
+ * are destroyed. The caller has another reference to @object. */
+gboolean        _gpu_timeline_retain_in_graph_locked (GpuTimeline          *timeline,
+                                                      gpointer              object,
+                                                      const GpuRetainType  *type,
+                                                      GError              **error);
 /* Sets GPU_ERROR_NOT_SUPPORTED for an operation that cannot be a part of the graph that the stream
  * with @handle captures. Returns FALSE. */
 gboolean        _gpu_timeline_fail_captured   (guint64            handle,

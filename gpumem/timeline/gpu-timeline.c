@@ -568,6 +568,52 @@ _gpu_timeline_check_captured (GpuTimeline  *timeline,
          || _gpu_timeline_check_fence_locked (timeline, error);
 }
 
+/* An object that a graph retains. */
+typedef struct
+{
+  gpointer       object;
+  GDestroyNotify release;
+} GraphRetained;
+
+static void
+graph_retained_release (gpointer data)
+{
+  GraphRetained *retained = data;
+
+  retained->release (retained->object);
+  g_free (retained);
+}
+
+/* Must not call the driver, as the release of an object may. */
+static void
+graph_destroyed (gpointer data)
+{
+  _gpu_timeline_run_later (graph_retained_release, data);
+}
+
+gboolean
+_gpu_timeline_retain_in_graph_locked (GpuTimeline          *timeline,
+                                      gpointer              object,
+                                      const GpuRetainType  *type,
+                                      GError              **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  GraphRetained *retained;
+
+  if (!_gpu_timeline_is_capturing_locked (timeline))
+    return TRUE;
+
+  retained = g_new (GraphRetained, 1);
+  *retained = (GraphRetained) { type->retain (object), type->release };
+
+  if (ops->retain_in_capture (timeline->stream, graph_destroyed, retained, error))
+    return TRUE;
+
+  graph_retained_release (retained);
+
+  return FALSE;
+}
+
 gboolean
 _gpu_timeline_barrier_locked (GpuTimeline  *timeline,
                               GError      **error)
