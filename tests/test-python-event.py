@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import random
 import sys
 import threading
 import time
@@ -75,8 +76,9 @@ def test_call_fails(fixture):
 
 
 @contextlib.contextmanager
-def capture(fixture):
-    """The body captures the stream that this returns, and the graph is destroyed."""
+def capture(fixture, launches=False):
+    """The body captures the stream that this returns. The graph is launched if @launches is true,
+    and destroyed."""
     if fixture.device.backend != "cuda":
         raise Skip("only CUDA captures streams")
     driver = ctypes.CDLL("libcuda.so.1")
@@ -89,7 +91,22 @@ def capture(fixture):
     finally:
         code = driver.cuStreamEndCapture(handle, ctypes.byref(graph))
     equal(code, 0)
+    if launches:
+        launch_graph(driver, fixture.context, graph, stream)
     equal(driver.cuGraphDestroy(graph), 0)
+
+
+def launch_graph(driver, context, graph, stream):
+    """Launches the graph on the stream, and waits, once the library has released the data of the
+    capture."""
+    executable = ctypes.c_void_p()
+    stream.synchronize()
+    with context.current():
+        equal(driver.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph,
+                                                 ctypes.c_ulonglong(0)), 0)
+        equal(driver.cuGraphLaunch(executable, ctypes.c_void_p(stream.native_handle)), 0)
+        equal(driver.cuStreamSynchronize(ctypes.c_void_p(stream.native_handle)), 0)
+    equal(driver.cuGraphExecDestroy(executable), 0)
 
 
 def test_call_captured(fixture):
@@ -490,6 +507,18 @@ def test_refused_in_capture(fixture):
                 else:
                     method(arg, stream=stream)
     resize(data)
+
+
+def test_written_in_capture(fixture):
+    """A graph reads the data of a write when it is launched. The program may drop or change them
+    before, because they are copied."""
+    for size in (1000, 1 << 16):
+        buffer, data = fixture.buffer(size), random.Random(size).randbytes(size)
+        changed = bytearray(data)
+        with capture(fixture, launches=True) as stream:
+            stream.write(buffer, changed)
+            changed[:] = bytes(size)
+        equal(buffer.read(), data)
 
 
 def resize(data):

@@ -104,8 +104,9 @@ stream_fill (PyObject         *self,
 
 GPU_FAST_DEFINE_FRAMED (stream_fill, "Stream.fill", "gpu_stream_fill")
 
-/* Returns FALSE without an error if large data would have to wait for other work. The override of
- * this method in Python then decides whether to copy the data. */
+/* Returns FALSE without an error if large data would have to wait for other work, or if the stream
+ * is being captured. The override of this method in Python then decides whether to copy the
+ * data. */
 static gboolean
 write_data (GpuStream        *stream,
             GpuBuffer        *destination,
@@ -116,8 +117,14 @@ write_data (GpuStream        *stream,
   g_autoptr (GBytes) bytes = NULL;
 
   if (data->len >= GPU_FAST_HELD_SIZE)
-    return gpu_buffer_try_write_address (destination, stream, offset, (guintptr) data->buf,
-                                         data->len, error);
+    {
+      gboolean success = gpu_buffer_try_write_address (destination, stream, offset,
+                                                       (guintptr) data->buf, data->len, error);
+
+      if (g_error_matches (*error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+        g_clear_error (error);
+      return success;
+    }
 
   bytes = g_bytes_new (data->buf, data->len);
 

@@ -1514,15 +1514,18 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
     def write(self, destination, data, offset=0, copy=True):
         """Copies bytes-like data to memory. The caller may change the data after the call: mutable
         data are copied first, unless no work is pending and the write can complete at once. With
-        copy=False there is no such copy, and the stream reads the data when it reaches the
+        copy=False large data are not copied: do not change them before the stream has completed the
         write."""
         if (copy and not Stream._is_fast and isinstance(destination, Gpu.Buffer)
                 and not isinstance(data, Bytes)):
             exported = Exported(data)
-            if exported.size >= HELD_SIZE and destination._try(
-                    exported, destination.try_write_address, self, offset, exported.address,
-                    exported.size):
-                return True
+            try:
+                if exported.size >= HELD_SIZE and destination._try(
+                        exported, destination.try_write_address, self, offset, exported.address,
+                        exported.size):
+                    return True
+            except NotSupportedError:           # the stream is being captured
+                pass
             exported.release()
         data = to_glib_bytes(data, copy)
         destination, offset, _ = to_range(destination, offset, data.get_size(), self,
