@@ -79,6 +79,50 @@ def test_numpy_from_dlpack(fixture):
     equal(got.tolist(), sample()[1:, ::-2, 1].tolist())
 
 
+def list_memory(fixture):
+    """Yields a memory object of each class whose export the context can import in place."""
+    yield fixture.buffer(64)
+    yield fixture.buffer(4096)[1024:1088]
+    yield Gpu.MemoryPool(fixture.context)(64)
+    if fixture.device.backend != "opencl":
+        yield Gpu.HostMemory(fixture.context, 64)
+    if fixture.device.capabilities & Gpu.Capabilities.SVM_COARSE:
+        yield Gpu.Svm(fixture.context, 64)
+
+
+def test_memory(fixture):
+    """Memory is exported as an array of its bytes, and the other array keeps it allocated."""
+    stream = fixture.stream
+    for memory in list_memory(fixture):
+        own = Gpu.Array.for_memory(memory, 64, "uint8")
+        equal(memory.__dlpack_device__(), own.__dlpack_device__())
+        stream.fill(memory, 7)
+        array = Gpu.Array.from_dlpack(Producer(memory), fixture.context)
+        equal((array.shape, array.dtype), ((64,), own.dtype))
+        equal(array.tobytes(), b"\7" * 64)
+        stream.fill(array, 8, 16, 16)
+        equal(own.tobytes(), b"\7" * 16 + b"\x08" * 16 + b"\7" * 32)
+        copied = Gpu.Array.from_dlpack(memory.__dlpack__(copy=True), fixture.context)
+        stream.fill(memory, 9)
+        equal(copied.tobytes(), b"\7" * 16 + b"\x08" * 16 + b"\7" * 32)
+        if fixture.device.backend == "cuda":
+            interface = memory.__cuda_array_interface__
+            equal((interface["typestr"], interface["shape"], interface["data"]),
+                  ("|u1", (64,), (memory.device_address, False)))
+        else:
+            assert not hasattr(memory, "__cuda_array_interface__")
+        del memory, own
+        equal(array.tobytes(), b"\x09" * 64)
+
+
+def test_released_memory(fixture):
+    buffer = fixture.buffer(64)
+    buffer.release()
+    with raises(BufferError, "the buffer of 64 bytes was released"):
+        buffer.__dlpack__()
+    assert not hasattr(buffer, "__cuda_array_interface__")
+
+
 def test_from_numpy(fixture):
     need_numpy()
     data = sample()

@@ -442,10 +442,10 @@ class _Spilled(Exception):
     """Another thread has spilled a buffer after a method began to read it."""
 
 
-class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
+class Buffer(AsyncBuffer, _gpumem_dlpack.DLPackMemoryMethods, _native.BufferBase, Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). An integer of NumPy is a size; any
     other number of NumPy raises TypeError. buffer[a:b] is a slice that shares the memory of the
-    buffer."""
+    buffer. Other libraries take a buffer as an array of uint8: see Gpu.Array.__dlpack__()."""
     offset = _get("offset")
     memory = _get("memory")
     parent = _get("parent")
@@ -782,7 +782,7 @@ class Buffer(AsyncBuffer, _native.BufferBase, Gpu.Buffer):
 Buffer = override(Buffer)
 
 
-class Svm(AsyncSvm, SvmMethods, Gpu.Svm):
+class Svm(AsyncSvm, SvmMethods, _gpumem_dlpack.DLPackMemoryMethods, Gpu.Svm):
     __doc__ = SvmMethods.__doc__
 
 
@@ -875,7 +875,8 @@ class Sampler(SamplerMethods, Gpu.Sampler):
 Sampler = override(Sampler)
 
 
-class HostMemory(AsyncHostMemory, HostMemoryMethods, Gpu.HostMemory):
+class HostMemory(AsyncHostMemory, HostMemoryMethods, _gpumem_dlpack.DLPackMemoryMethods,
+                 Gpu.HostMemory):
     __doc__ = HostMemoryMethods.__doc__
 
 

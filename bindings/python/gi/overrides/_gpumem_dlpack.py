@@ -536,6 +536,34 @@ class DLPackMethods:
         return array
 
 
+class DLPackMemoryMethods:
+    """The methods of memory that pass its bytes to other libraries, as an array of uint8."""
+
+    def _to_bytes(self):
+        return Gpu.Array.new_for_memory(self, 0, Gpu.DType.get_number(Gpu.DTypeKind.UINT, 1),
+                                        [self.get_size()], None)
+
+    def __dlpack_device__(self) -> "tuple[int, int]":
+        return self._to_bytes().get_dlpack_device()
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """Gpu.Array.__dlpack__() of an array of all bytes."""
+        try:
+            array = self._to_bytes()
+        except GLib.Error as error:
+            raise BufferError(error.message) from error
+        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device,
+                                copy=copy)
+
+    @property
+    def __cuda_array_interface__(self):
+        try:
+            array = self._to_bytes()
+        except GLib.Error as error:
+            raise AttributeError(error.message) from error
+        return array.__cuda_array_interface__
+
+
 def _wrap_interface(context, data, interface):
     """Returns an array over the memory that a CUDA Array Interface describes, which must have
     elements."""
