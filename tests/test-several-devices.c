@@ -741,6 +741,68 @@ access_of_program (TestFixture *fixture)
   for_pairs (fixture, program_decides);
 }
 
+static const char kernel_source[] =
+  "__kernel void double_bytes (__global const uchar *from, __global uchar *to)\n"
+  "{\n"
+  "  to[get_global_id (0)] = (uchar) (2 * from[get_global_id (0)]);\n"
+  "}\n";
+
+static void
+check_not_reached (TestFixture *here, GpuKernel *kernel, GpuBuffer *from, GpuBuffer *to)
+{
+  const GpuExtent grid = { SIZE, 1, 1 };
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_stream_launch (here->stream, kernel, &grid, NULL, &error, from, to));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch",
+                         "different contexts");
+}
+
+/* A kernel reads and writes memory of another device, plain, sliced and from a pool, while the
+ * program has enabled the access. The work of both devices is ordered. */
+static void
+kernel_reaches (TestFixture *here, TestFixture *there)
+{
+  const GpuExtent grid = { SIZE, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = test_kernel (here, kernel_source, "double_bytes");
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (there->context, GPU_MEMORY_POOL_AUTOMATIC,
+                                                        GPU_MEMORY_FLAGS_NONE, &error);
+  g_autoptr (GpuBuffer) from = test_buffer_filled (there, 2 * SIZE, 1);
+  g_autoptr (GpuBuffer) part = gpu_buffer_slice (from, SIZE, SIZE, &error);
+  g_autoptr (GpuBuffer) pooled = gpu_memory_pool_alloc_buffer (pool, SIZE, NULL, &error);
+  g_autoptr (GpuBuffer) near = test_buffer (here, SIZE);
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 6);
+
+  g_assert_no_error (error);
+  check_not_reached (here, kernel, from, near);
+  if (here->device == there->device || !can_access (here, there))
+    return;
+
+  copy (here->stream, near, 0, from, 0, SIZE);    /* enables access for copies only */
+  check_not_reached (here, kernel, from, near);
+  test_assert_ok (gpu_context_enable_peer_access (here->context, there->context, &error), error);
+  fill (there->stream, part, 0, SIZE, 3);
+  test_assert_ok (gpu_stream_launch (here->stream, kernel, &grid, NULL, &error, part, near),
+                  error);
+  fill (there->stream, part, 0, SIZE, 4);
+  test_assert_ok (gpu_stream_launch (here->stream, kernel, &grid, NULL, &error, part, pooled),
+                  error);
+  test_assert_content (near, expected);
+  g_clear_pointer (&expected, g_bytes_unref);
+  expected = test_value_bytes (SIZE, 8);
+  test_assert_content (pooled, expected);
+
+  test_assert_ok (gpu_context_disable_peer_access (here->context, there->context, &error), error);
+  check_not_reached (here, kernel, part, near);
+}
+
+static void
+access_of_kernels (TestFixture *fixture)
+{
+  for_pairs (fixture, kernel_reaches);
+}
+
 /* If the driver cannot enable the access, copies go through page-locked memory, and the next copy
  * tries again. */
 static void
@@ -1102,6 +1164,7 @@ tests[] =
   { TEST_ENTRY (access_renewed), counts_calls },
   { TEST_ENTRY (access_decides), counts_calls },
   { TEST_ENTRY (access_of_program), is_cuda },
+  { TEST_ENTRY (access_of_kernels), has_kernels },
   { TEST_ENTRY (access_fails), counts_calls },
   { TEST_ENTRY (access_forked), has_peer },
   { TEST_ENTRY (pools), maps_chunks },

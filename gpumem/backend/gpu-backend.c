@@ -10,6 +10,7 @@
 
 gint _gpu_forked;
 gint _gpu_may_capture;
+gint _gpu_may_access_peers;
 
 static GMutex contexts_lock;
 static GPtrArray *contexts;         /* of GpuNativeContext; NULL if empty */

@@ -89,6 +89,10 @@ gboolean                 _gpu_backend_check_process (GError           **error);
  * of the library be captured into a graph, so until then no function asks the driver. */
 extern gint _gpu_may_capture;
 
+/* Atomic. Set once the program has enabled the access of a context to a peer. Only then can a
+ * kernel use memory of another context. */
+extern gint _gpu_may_access_peers;
+
 /* For the back ends: initialize or clear the common part of an object. */
 void                     _gpu_native_device_clear  (GpuNativeDevice         *device);
 void                     _gpu_native_context_init  (GpuNativeContext        *context,

@@ -56,6 +56,8 @@ typedef gboolean GpuContextDisablePeerOp (GpuNativeContext *context,
                                           GError          **error);
 typedef gboolean GpuContextReachPeerOp (GpuNativeContext *context,
                                         GpuNativeContext *peer);
+typedef gboolean GpuContextHasPeerOp (GpuNativeContext *context,
+                                      GpuNativeContext *peer);
 
 typedef struct
 {
@@ -140,6 +142,9 @@ typedef struct
    * contexts calls the driver. Returns whether copies go directly from device to device. NULL: all
    * copies do. */
   GpuContextReachPeerOp *reach_peer;
+  /* any thread; not NULL if enable_peer() is not NULL. Returns whether enable_peer() has enabled
+   * the access. Does not call the driver. */
+  GpuContextHasPeerOp *has_peer;
   /* Start and stop the data collection of a profiler that runs the process. */
   gboolean           (*start_profiler)  (GpuNativeContext       *context,
                                          GError                **error);

@@ -631,6 +631,7 @@ const GpuContextOps _gpu_cuda_context_ops =
   .pop_current            = context_pop_current,
   .get_address_attributes = _gpu_cuda_get_address_attributes,
   .enable_peer            = _gpu_cuda_enable_peer,
+  .has_peer               = _gpu_cuda_has_peer,
   .disable_peer           = _gpu_cuda_disable_peer,
   .reach_peer             = _gpu_cuda_reach_peer,
   .start_profiler         = context_start_profiler,

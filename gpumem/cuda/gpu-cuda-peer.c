@@ -354,6 +354,15 @@ _gpu_cuda_disable_peer (GpuNativeContext  *native,
   return end_change (native, native_peer, FALSE, code, failure, error);
 }
 
+gboolean
+_gpu_cuda_has_peer (GpuNativeContext *context,
+                    GpuNativeContext *peer)
+{
+  const PairFlags flags = PAIR_OPEN | PAIR_BY_PROGRAM;
+
+  return (get_flags ((GpuCudaContext *) context, (GpuCudaContext *) peer) & flags) == flags;
+}
+
 /* --- copies ----------------------------------------------------------------------------------- */
 
 /* Enables the access of @context to @peer for copies. */

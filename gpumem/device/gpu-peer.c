@@ -164,9 +164,9 @@ set_peer_access (GpuContext  *context,
     return FALSE;
 
   native = _gpu_context_get_native (context);
-  if (enable)
-    backend->context->enable_peer (native, _gpu_context_get_native (peer), &failure);
-  else
+  if (enable && backend->context->enable_peer (native, _gpu_context_get_native (peer), &failure))
+    g_atomic_int_set (&_gpu_may_access_peers, TRUE);
+  else if (!enable)
     backend->context->disable_peer (native, _gpu_context_get_native (peer), &failure);
 
   return _gpu_native_context_end (native, function, failure, error);
@@ -182,11 +182,11 @@ set_peer_access (GpuContext  *context,
  * cuCtxEnablePeerAccess). Access in the other direction, of @peer to the memory of @context, needs
  * a separate call. Does not block.
  *
- * A kernel of @context cannot take memory of @peer as an argument. Pass the address of that memory
- * to the kernel (see gpu_memory_get_native_handle()). All memory that @peer allocates is
- * accessible, including memory that was allocated before this call. Memory that @peer imports from
- * another process may be inaccessible. Access stays enabled until
- * gpu_context_disable_peer_access(), or until either context is finalized.
+ * Kernels of @context can then take a #GpuBuffer of @peer as an argument. The library orders such
+ * uses like those of other memory. All memory that @peer allocates is accessible, including memory
+ * that was allocated before this call. Memory that @peer imports from another process may be
+ * inaccessible. Access stays enabled until gpu_context_disable_peer_access(), or until either
+ * context is finalized.
  *
  * Copies between the two contexts may have enabled the access before; this function then succeeds.
  *

@@ -92,6 +92,42 @@ retain_samplers (const GpuLaunch *launch,
   return first;
 }
 
+/* Lets the kernel use buffers of other contexts to which the program has enabled the access. An
+ * image is an object of its context. */
+G_GNUC_NO_INLINE static gboolean
+check_peers (GpuTimeline    *timeline,
+             GpuSubmission  *submission,
+             GError        **error)
+{
+  GpuNativeContext *ours = timeline->context;
+
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      GpuMemory *memory = submission->accesses[i].memory;
+      const GpuStorage *storage = memory != NULL ? memory->storage : NULL;
+      GpuNativeContext *theirs = storage != NULL ? storage->context : ours;
+
+      if (theirs == ours)
+        continue;
+
+      if (!_gpu_native_context_check (ours, error) || !_gpu_native_context_check (theirs, error))
+        {
+          g_prefix_error (error, "%s: ", submission->function);
+          return FALSE;
+        }
+
+      if (!GPU_IS_BUFFER (memory) || theirs->backend != ours->backend
+          || ours->backend->context->has_peer == NULL
+          || !ours->backend->context->has_peer (ours, theirs))
+        return _gpu_native_context_set_memory_mismatch (submission->function, memory->size, theirs,
+                                                        ours, error);
+
+      submission->peers = TRUE;
+    }
+
+  return TRUE;
+}
+
 /* Modifies @accesses, so the caller must pass a copy. */
 G_ALWAYS_INLINE static inline gboolean
 submit_as (const char       *function,
@@ -108,6 +144,10 @@ submit_as (const char       *function,
 
   if (G_UNLIKELY (launch->has_samplers))
     submission.retain = retain_samplers (launch, g_newa (GpuRetain, launch->n_arguments), &retain);
+
+  if (G_UNLIKELY (g_atomic_int_get (&_gpu_may_access_peers))
+      && !check_peers (timeline, &submission, error))
+    return FALSE;
 
   return _gpu_submit (timeline, &submission, pending, error);
 }

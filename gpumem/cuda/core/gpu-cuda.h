@@ -227,6 +227,7 @@ GpuContextGetAddressAttributesOp _gpu_cuda_get_address_attributes;
 GpuDeviceCanAccessPeerOp _gpu_cuda_can_access_peer;
 GpuDeviceGetPeerAttributesOp _gpu_cuda_get_peer_attributes;
 GpuContextEnablePeerOp _gpu_cuda_enable_peer;
+GpuContextHasPeerOp _gpu_cuda_has_peer;
 GpuContextDisablePeerOp _gpu_cuda_disable_peer;
 GpuContextReachPeerOp _gpu_cuda_reach_peer;
 /* Called when @context is freed. */
