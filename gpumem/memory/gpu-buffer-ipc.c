@@ -319,12 +319,11 @@ peek_fds (GUnixFDList           *fds,
  * cuMemImportFromShareableHandle, cuMemPoolImportFromShareableHandle; mmap on the host). Each
  * process sees the writes of the other. Uses by the other process are not tracked. If this process
  * imports the same memory repeatedly, all the buffers share one mapping, and the library orders
- * their uses. This process may also import memory that it exported itself. On the host back end,
- * the imported buffer then shares the mapping of the original buffer, and the library orders uses
- * of the two buffers. On CUDA, and for memory of an expandable #GpuMemoryPool, the memory is mapped
- * again, and the library does not order uses of the two buffers. If a buffer over several chunks of
- * a pool is imported, and also a slice of it, the library orders the uses of the two only if both
- * handles have the same descriptors. The memory does not count towards
+ * their uses. This process may also import memory that it exported itself. The library orders uses
+ * of the imported and the original buffer on the host back end only, and not if the memory is from
+ * a #GpuMemoryPool. On CUDA, and for memory of an expandable pool, the memory is mapped again. If a
+ * buffer over several chunks of a pool is imported, and also a slice of it, the library orders the
+ * uses of the two only if both handles have the same descriptors. The memory does not count towards
  * gpu_context_get_allocated_size(). On the host back end, the buffer has
  * %GPU_MEMORY_FLAGS_SHAREABLE and can be exported again. Does not block.
  *
