@@ -191,6 +191,35 @@ def test_views(fixture):
     same(view.to_numpy(), host[2])
 
 
+def test_assign_converts(fixture):
+    """An assignment converts the elements of another array to the dtype, as in NumPy."""
+    need_numpy()
+    other = Gpu.Context(Gpu.Device("host"))
+    for to, of in (("float32", "int32"), ("int64", "uint8"), ("complex64", "float32"),
+                   ("float16", "float64"), ("bool", "int16")):
+        host, data = np.zeros((4, 6), to), np.arange(-3, 3).astype(of)
+        array = Gpu.Array.from_numpy(fixture.context, host)
+        for context in fixture.context, other:
+            source = Gpu.Array.from_numpy(context, data)
+            array[1::2, ::-1], host[1::2, ::-1] = source, data
+            array[2, 3], host[2, 3] = source[4], data[4]
+            same(array.to_numpy(), host)
+        stream = Gpu.Stream(fixture.context)
+        for rows, target in (([3, 0], array), (np.array([1]), array[:, 2:])):
+            values = Gpu.Array.from_numpy(fixture.context, data)[:target.shape[1]]
+            target[rows] = values
+            target.put(rows, values, stream)
+            host[rows, 6 - target.shape[1]:] = data[:target.shape[1]]
+        stream.synchronize()
+        same(array.to_numpy(), host)
+    array = Gpu.Array.from_numpy(fixture.context, np.arange(6, dtype="float32"))
+    array[...] = array.view("int32")[::-1]      # of the same memory
+    same(array.to_numpy(), np.arange(6, dtype="float32").view("int32")[::-1].astype("float32"))
+    record = Gpu.Array.from_numpy(fixture.context, np.zeros(6, [("a", "int8"), ("b", "int16")]))
+    with raises(TypeError):
+        array[...] = record
+
+
 def test_as_memory(fixture):
     """Streams accept contiguous arrays of any element type as bytes."""
     need_numpy()

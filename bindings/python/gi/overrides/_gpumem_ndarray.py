@@ -337,7 +337,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
     which is called with the size in bytes and returns Gpu.Memory.
 
     fill(), full() and array[key] = value take a bytes or a bytearray as the bytes of one element.
-    They convert any other value, also a memoryview, as numpy.asarray() does.
+    They convert any other value, also a memoryview, as numpy.asarray() does. array[key] = value
+    converts the elements of a Gpu.Array as astype() does.
 
     array[2:5, ::2, None, ...] is a view of the same memory. numpy.asarray(array) is also a view if
     the host may access the memory at any time, and a copy otherwise. With stream=None a method
@@ -456,7 +457,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
         """Copies a Gpu.Array of any context, a NumPy array, or anything that numpy.asarray()
         accepts, to this array. NumPy data are broadcast to the shape of this array. The data must
         have the dtype of this array: that of a list of floats is float64. array[...] = data
-        converts data of the host."""
+        converts the data."""
         on = get_stream(stream, self.context)
         if isinstance(data, Gpu.Array):
             submit_on(on, stream, lambda: Gpu.Stream.copy_array(on, self, data))
@@ -675,7 +676,7 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
             return
         view = self[key]
         if isinstance(value, Gpu.Array):
-            view.write(value)
+            view.write(value if value.get_dtype() == view.get_dtype() else value.astype(view.dtype))
         elif isinstance(value, (bytes, bytearray)):
             view.fill(value)
         else:

@@ -173,9 +173,9 @@ class ArrayRowMethods:
 
     def put(self, rows, values, stream=None):
         """Copies the rows of another array to the rows of these numbers, as array[[3, 1]] = values
-        does. The other array is broadcast to these rows, and may belong to NumPy. A bytes or a
-        bytearray has the bytes of one element. If a number occurs several times, the last one
-        counts."""
+        does. The other array is broadcast to these rows, is converted to the dtype of this array,
+        and may belong to NumPy. A bytes or a bytearray has the bytes of one element. If a number
+        occurs several times, the last one counts."""
         check_destination(self)
         _check_rows(self)
         rows = _to_rows(rows)
@@ -185,4 +185,6 @@ class ArrayRowMethods:
             values = element
         elif not isinstance(values, Gpu.Array):
             values = type(self).from_numpy(self.context, _to_values(values, self, len(rows)))
+        elif values.get_dtype() != self.get_dtype():
+            values = values.astype(self.dtype, stream=stream)
         _run(Gpu.Stream.put_rows, self, values, rows, stream, self)
