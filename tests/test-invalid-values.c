@@ -648,6 +648,43 @@ limits_disposed (TestFixture *fixture)
   g_assert_true (gpu_image_get_parent (view) == image);
 }
 
+static void
+expect_check (const char *function, const char *check)
+{
+  g_autofree char *pattern = g_strdup_printf ("*%s: assertion '%s' failed*", function, check);
+
+  g_test_expect_message ("gpumem", G_LOG_LEVEL_CRITICAL, pattern);
+}
+
+/* Messages about objects of another type quote the check of the public header. */
+static void
+limits_types (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 16);
+  GpuMemory *memory = GPU_MEMORY (buffer);
+  gpointer wrong = fixture->context;
+  const GpuExtent one = { 1, 1, 1 };
+  guint8 data[16] = { 0 };
+
+  expect_check ("gpu_buffer_read", "GPU_IS_BUFFER (buffer)");
+  g_assert_false (gpu_buffer_read (wrong, NULL, 0, data, 16, NULL, NULL));
+  expect_check ("gpu_buffer_write", "GPU_IS_BUFFER (buffer)");
+  g_assert_false (gpu_buffer_write (NULL, NULL, 0, data, 16, NULL, NULL));
+  expect_check ("gpu_stream_copy", "GPU_IS_STREAM (stream)");
+  g_assert_false (gpu_stream_copy (wrong, memory, 0, memory, 0, 16, NULL));
+  expect_check ("gpu_stream_copy", "GPU_IS_MEMORY (source)");
+  g_assert_false (gpu_stream_copy (fixture->stream, memory, 0, NULL, 0, 16, NULL));
+  expect_check ("gpu_stream_fill", "GPU_IS_MEMORY (destination)");
+  g_assert_false (gpu_stream_fill (fixture->stream, wrong, 0, 16, data, 1, NULL));
+  expect_check ("gpu_stream_launch", "GPU_IS_KERNEL (kernel)");
+  g_assert_false (gpu_stream_launch (fixture->stream, wrong, &one, NULL, NULL));
+  expect_check ("gpu_memory_pool_alloc_block", "GPU_IS_MEMORY_POOL (pool)");
+  g_assert_null (gpu_memory_pool_alloc_block (wrong, 16, NULL, NULL));
+  expect_check ("gpu_memory_get_size", "GPU_IS_MEMORY (memory)");
+  g_assert_cmpuint (gpu_memory_get_size (wrong), ==, 0);
+  g_test_assert_expected_messages ();
+}
+
 int
 main (int argc, char **argv)
 {
@@ -668,5 +705,6 @@ main (int argc, char **argv)
   test_add ("foreign-context", limits_foreign_context);
   test_add ("messages", limits_messages);
   test_add ("disposed", limits_disposed);
+  test_add ("types", limits_types);
   return test_run ();
 }

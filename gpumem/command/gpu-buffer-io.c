@@ -77,7 +77,7 @@ gpu_buffer_read (GpuBuffer     *buffer,
   gboolean success;
   gint n_moves;
 
-  g_return_val_if_fail (_gpu_is_buffer (buffer), FALSE);
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
   do
@@ -128,7 +128,7 @@ gpu_buffer_write (GpuBuffer      *buffer,
   GpuTimeline *timeline;
   GpuPending pending = { NULL, 0 };
 
-  g_return_val_if_fail (_gpu_is_buffer (buffer), FALSE);
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
   timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);

@@ -826,7 +826,7 @@ gpu_stream_copy_batch (GpuStream      *stream,
   const char *function = "gpu_stream_copy_batch";
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (memories != NULL || n_memories == 0, FALSE);
   g_return_val_if_fail (ranges != NULL || n_ranges == 0, FALSE);
 

@@ -646,7 +646,7 @@ gpu_stream_migrate (GpuStream        *stream,
                                .reads = (flags & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED) == 0 };
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (memories != NULL || n_memories == 0, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
@@ -683,7 +683,7 @@ gpu_stream_migrate (GpuStream        *stream,
           return FALSE;
         }
 
-      g_return_val_if_fail (_gpu_is_memory (memories[i]), FALSE);
+      g_return_val_if_fail (GPU_IS_MEMORY (memories[i]), FALSE);
       accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->span };
     }
 
@@ -755,9 +755,9 @@ gpu_stream_copy (GpuStream  *stream,
   const GpuRangeCopy copy = { destination, destination_offset, source, source_offset, size };
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_copy", error);
 
@@ -802,8 +802,8 @@ gpu_stream_write (GpuStream  *stream,
   gconstpointer data;
   gsize size;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_write", error);
@@ -853,8 +853,8 @@ gpu_stream_read (GpuStream  *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_read", error);
@@ -896,8 +896,8 @@ gpu_stream_read_bytes (GpuStream  *stream,
   GpuTimeline *timeline;
   gpointer data;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), NULL);
-  g_return_val_if_fail (_gpu_is_memory (source), NULL);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), NULL);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
 
@@ -943,8 +943,8 @@ gpu_stream_read_into (GpuStream  *stream,
   gconstpointer data;
   gsize size;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_read_into", error);

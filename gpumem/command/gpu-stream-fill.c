@@ -243,8 +243,8 @@ gpu_stream_fill (GpuStream     *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_fill", error);
 
@@ -424,8 +424,8 @@ gpu_stream_fill_region (GpuStream        *stream,
   const char *function = "gpu_stream_fill_region";
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
   g_return_val_if_fail (extent != NULL, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);

@@ -756,8 +756,8 @@ gpu_stream_read_file (GpuStream     *stream,
   FileCopy copy = make_copy ("gpu_stream_read_file", TRUE, memory, offset, position, size,
                              cancellable);
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
   return copy_in_order (&copy, stream, file, error);
@@ -806,8 +806,8 @@ gpu_stream_write_file (GpuStream     *stream,
   FileCopy copy = make_copy ("gpu_stream_write_file", FALSE, memory, offset, position, size,
                              cancellable);
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
   return copy_in_order (&copy, stream, file, error);
@@ -854,7 +854,7 @@ gpu_memory_read_file (GpuMemory     *memory,
   FileCopy copy = make_copy ("gpu_memory_read_file", TRUE, memory, offset, position, size,
                              cancellable);
 
-  g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
   return copy_blocking (&copy, stream, file, error);
@@ -906,7 +906,7 @@ gpu_memory_read_file_async (GpuMemory             *memory,
   FileCopy copy = make_copy ("gpu_memory_read_file_async", TRUE, memory, offset, position, size,
                              cancellable);
 
-  g_return_if_fail (_gpu_is_memory (memory));
+  g_return_if_fail (GPU_IS_MEMORY (memory));
   g_return_if_fail (GPU_IS_FILE (file));
 
   copy_async (&copy, gpu_memory_read_file_async, stream, file, progress_callback, progress_data,
@@ -976,7 +976,7 @@ gpu_memory_write_file (GpuMemory     *memory,
   FileCopy copy = make_copy ("gpu_memory_write_file", FALSE, memory, offset, position, size,
                              cancellable);
 
-  g_return_val_if_fail (_gpu_is_memory (memory), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
   g_return_val_if_fail (GPU_IS_FILE (file), FALSE);
 
   return copy_blocking (&copy, stream, file, error);
@@ -1024,7 +1024,7 @@ gpu_memory_write_file_async (GpuMemory             *memory,
   FileCopy copy = make_copy ("gpu_memory_write_file_async", FALSE, memory, offset, position, size,
                              cancellable);
 
-  g_return_if_fail (_gpu_is_memory (memory));
+  g_return_if_fail (GPU_IS_MEMORY (memory));
   g_return_if_fail (GPU_IS_FILE (file));
 
   copy_async (&copy, gpu_memory_write_file_async, stream, file, progress_callback, progress_data,

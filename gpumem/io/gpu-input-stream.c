@@ -382,7 +382,7 @@ gpu_input_stream_new (GpuMemory  *memory,
 {
   g_autoptr (GpuInputStream) input = NULL;
 
-  g_return_val_if_fail (_gpu_is_memory (memory), NULL);
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
 
   input = g_object_new (GPU_TYPE_INPUT_STREAM, NULL);
 

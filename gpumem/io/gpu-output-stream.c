@@ -579,7 +579,7 @@ gpu_output_stream_new (GpuMemory  *memory,
 {
   g_autoptr (GpuOutputStream) output = NULL;
 
-  g_return_val_if_fail (_gpu_is_memory (memory), NULL);
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
 
   output = g_object_new (GPU_TYPE_OUTPUT_STREAM, NULL);
 

@@ -491,7 +491,7 @@ gpu_memory_splice_async (GpuMemory            *memory,
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
 
-  g_return_if_fail (_gpu_is_memory (memory));
+  g_return_if_fail (GPU_IS_MEMORY (memory));
   g_return_if_fail (n_connections == 0 || connections != NULL);
 
   for (guint i = 0; i < n_connections; i++)

@@ -312,7 +312,6 @@ void     _gpu_svm_set_data        (GpuSvm          *svm);
 extern gpointer _gpu_buffer_class;
 extern gpointer _gpu_svm_class;
 
-/* Fast variants of GPU_IS_BUFFER() and, below, of GPU_IS_MEMORY(). */
 static inline gboolean
 _gpu_is_buffer (gpointer object)
 {
@@ -332,5 +331,10 @@ _gpu_is_memory (gpointer object)
 {
   return _gpu_has_class (object, _gpu_buffer_class) || _gpu_is_a (object, gpu_memory_get_type);
 }
+
+/* Faster than the public checks. Messages about failed preconditions quote these names. */
+#define GPU_IS_BUFFER(object) (_gpu_is_buffer (object))
+#undef GPU_IS_MEMORY
+#define GPU_IS_MEMORY(object) (_gpu_is_memory (object))
 
 G_END_DECLS

@@ -930,7 +930,7 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
 {
   const char *function = "gpu_memory_pool_alloc_buffer";
 
-  g_return_val_if_fail (_gpu_is_memory_pool (pool), NULL);
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
 
   if (G_UNLIKELY (!_gpu_memory_pool_check (pool, function, error)))
     return NULL;

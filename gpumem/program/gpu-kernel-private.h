@@ -83,4 +83,7 @@ _gpu_is_kernel (gpointer object)
   return _gpu_has_class (object, _gpu_kernel_class) || _gpu_is_a (object, gpu_kernel_get_type);
 }
 
+/* Faster than the public check. Messages about failed preconditions quote this name. */
+#define GPU_IS_KERNEL(object) (_gpu_is_kernel (object))
+
 G_END_DECLS

@@ -435,8 +435,8 @@ GPU_HOT gboolean
   GpuLaunch launch;
   va_list ap;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
   g_return_val_if_fail (grid != NULL, FALSE);
 
   launch_init (&launch, kernel, grid, block);
@@ -498,8 +498,8 @@ gpu_stream_launch_arguments (GpuStream        *stream,
   GpuTimeline *timeline;
   GpuLaunch launch;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
-  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
   g_return_val_if_fail (grid != NULL, FALSE);
   g_return_val_if_fail (arguments != NULL, FALSE);
 
@@ -530,7 +530,7 @@ gpu_stream_launch_prepared (GpuStream  *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (launch != NULL, FALSE);
 
   timeline = check_prepared (stream, launch, error);
@@ -610,7 +610,7 @@ gpu_stream_launch_timed (GpuStream  *stream,
   GpuTimeline *timeline;
   GpuEvent *event;
 
-  g_return_val_if_fail (_gpu_is_stream (stream), NULL);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
   g_return_val_if_fail (launch != NULL, NULL);
 
   timeline = check_prepared (stream, launch, error);

@@ -62,4 +62,7 @@ _gpu_is_stream (gpointer object)
   return _gpu_has_class (object, _gpu_stream_class) || _gpu_is_a (object, gpu_stream_get_type);
 }
 
+/* Faster than the public check. Messages about failed preconditions quote this name. */
+#define GPU_IS_STREAM(object) (_gpu_is_stream (object))
+
 G_END_DECLS
