@@ -62,14 +62,25 @@ buffer_new_from_bytes (TestFixture *fixture)
 }
 
 static void
+assert_host_bytes (GpuBuffer *buffer, gconstpointer data, gsize size)
+{
+  g_autoptr (GBytes) bytes = gpu_memory_get_host_bytes (GPU_MEMORY (buffer));
+
+  g_assert_nonnull (bytes);
+  g_assert_true (g_bytes_get_data (bytes, NULL) == data);
+  g_assert_cmpuint (g_bytes_get_size (bytes), ==, size);
+}
+
+static void
 buffer_for_host_bytes (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   guint8 *data = g_aligned_alloc (1, SIZE, 4096);
   int n_freed = 0;
   g_autoptr (GBytes) bytes = g_bytes_new_with_free_func (data, SIZE, count, &n_freed);
-  g_autoptr (GBytes) seen = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) half = NULL;
+  g_autoptr (GpuBuffer) part = NULL;
   g_autoptr (GBytes) content = NULL;
 
   memset (data, 7, SIZE);
@@ -84,11 +95,17 @@ buffer_for_host_bytes (TestFixture *fixture)
       g_assert_no_error (error);
       g_clear_pointer (&bytes, g_bytes_unref);
       g_assert_cmpint (n_freed, ==, 0);
-      seen = gpu_memory_get_host_bytes (GPU_MEMORY (buffer));
-      g_assert_true (g_bytes_get_data (seen, NULL) == data);
-      g_clear_pointer (&seen, g_bytes_unref);
+      half = gpu_buffer_slice (buffer, SIZE / 2, SIZE / 2, &error);
+      g_assert_no_error (error);
+      part = gpu_buffer_slice (half, SIZE / 4, 10, &error);
+      g_assert_no_error (error);
+      assert_host_bytes (buffer, data, SIZE);
+      assert_host_bytes (half, data + SIZE / 2, SIZE / 2);
+      assert_host_bytes (part, data + SIZE / 2 + SIZE / 4, 10);
       content = test_content (buffer);
       test_assert_value (g_bytes_get_data (content, NULL), 7, SIZE);
+      g_clear_object (&part);
+      g_clear_object (&half);
       g_clear_object (&buffer);
       test_drop_context (fixture);
       test_check_no_objects ();
@@ -124,8 +141,10 @@ buffer_releases_host_bytes (TestFixture *fixture)
   g_assert_null (gpu_memory_get_host_bytes (GPU_MEMORY (buffer)));
   g_object_get (buffer, "host-bytes", &seen, NULL);
   g_assert_null (seen);
+  assert_host_bytes (slice, data, SIZE / 2);
   g_assert_cmpint (n_freed, ==, 0);
-  g_clear_object (&slice);
+  gpu_memory_release (GPU_MEMORY (slice));
+  g_assert_null (gpu_memory_get_host_bytes (GPU_MEMORY (slice)));
   test_synchronize (fixture->stream);
   g_assert_cmpint (n_freed, ==, 1);
 }

@@ -794,6 +794,25 @@ slice_storage (GpuMemory       *memory,
   return _gpu_storage_new_slice (memory->storage, native, flags, offset);
 }
 
+static GpuBuffer *
+new_slice (GpuMemory  *memory,
+           GpuStorage *storage,
+           gsize       offset,
+           gsize       size)
+{
+  GpuBuffer *slice = g_object_new (GPU_TYPE_BUFFER, "context", memory->context, NULL);
+  g_autoptr (GBytes) host_bytes = gpu_memory_get_host_bytes (memory);
+
+  slice->parent = g_object_ref (memory);
+  slice->offset = offset;
+  if (host_bytes != NULL)
+    GPU_MEMORY (slice)->host_bytes = g_bytes_new_from_bytes (host_bytes, offset, size);
+
+  _gpu_memory_set_storage (GPU_MEMORY (slice), storage);
+
+  return slice;
+}
+
 GpuBuffer *
 _gpu_memory_slice (GpuMemory       *memory,
                    const char      *function,
@@ -805,7 +824,6 @@ _gpu_memory_slice (GpuMemory       *memory,
 {
   GpuStorage *acquired;
   GpuStorage *storage = NULL;
-  GpuBuffer *slice;
 
   if (!_gpu_memory_check_range (memory, function, what, offset, size, error))
     return NULL;
@@ -824,15 +842,7 @@ _gpu_memory_slice (GpuMemory       *memory,
 
   _gpu_storage_unuse (acquired);
 
-  if (storage == NULL)
-    return NULL;
-
-  slice = g_object_new (GPU_TYPE_BUFFER, "context", memory->context, NULL);
-  slice->parent = g_object_ref (memory);
-  slice->offset = offset;
-  _gpu_memory_set_storage (GPU_MEMORY (slice), storage);
-
-  return slice;
+  return storage != NULL ? new_slice (memory, storage, offset, size) : NULL;
 }
 
 /**

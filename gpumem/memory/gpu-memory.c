@@ -722,7 +722,8 @@ gpu_memory_get_device_address (GpuMemory *memory)
  *
  * Gets the host memory that @memory uses in place: the bytes that were passed to
  * gpu_buffer_new_for_host_bytes(), gpu_image_new_for_host_bytes(), gpu_svm_new_for_bytes() or
- * gpu_host_memory_new_registered(). May be called from any thread.
+ * gpu_host_memory_new_registered(). A slice of such memory has its part of these bytes. May be
+ * called from any thread.
  *
  * Returns: (transfer full) (nullable): the bytes, or %NULL if @memory uses no such bytes or was
  *   released
