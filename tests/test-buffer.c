@@ -375,7 +375,8 @@ buffer_slice_flags (TestFixture *fixture)
   g_assert_cmpuint (gpu_memory_get_flags (GPU_MEMORY (slice)), ==, GPU_MEMORY_FLAGS_READ_ONLY);
   bad = gpu_buffer_slice_full (parent, GPU_MEMORY_FLAGS_WRITE_ONLY, 0, SIZE / 2, &error);
   g_assert_null (bad);
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_slice_full: ", "read-only",
+                         "write-only");
 
   open = test_buffer_from (fixture, bytes);
   narrow = gpu_buffer_slice_full (open, GPU_MEMORY_FLAGS_WRITE_ONLY, 0, SIZE / 2, &error);

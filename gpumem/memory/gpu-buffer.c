@@ -869,7 +869,10 @@ gpu_buffer_slice (GpuBuffer  *buffer,
                   gsize       size,
                   GError    **error)
 {
-  return gpu_buffer_slice_full (buffer, GPU_MEMORY_FLAGS_NONE, offset, size, error);
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  return _gpu_memory_slice (GPU_MEMORY (buffer), "gpu_buffer_slice", "buffer",
+                            GPU_MEMORY_FLAGS_NONE, offset, size, error);
 }
 
 /**
@@ -900,8 +903,8 @@ gpu_buffer_slice_full (GpuBuffer       *buffer,
 {
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
 
-  return _gpu_memory_slice (GPU_MEMORY (buffer), "gpu_buffer_slice", "buffer", flags, offset, size,
-                            error);
+  return _gpu_memory_slice (GPU_MEMORY (buffer), "gpu_buffer_slice_full", "buffer", flags, offset,
+                            size, error);
 }
 
 /**
