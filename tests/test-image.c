@@ -189,6 +189,9 @@ image_refuses (TestFixture *fixture)
                   GPU_ERROR_INVALID_ARGUMENT, "10 x 10 x 2");
   assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 10, 2, 1 },
                   GPU_ERROR_INVALID_ARGUMENT, "10 x 2 x 1");
+  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, (GpuExtent) { 10, 1, 2 },
+                  GPU_ERROR_INVALID_ARGUMENT,
+                  "one slice, whose rows are the layers, not 10 x 1 x 2 texels");
   assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                   (GpuExtent) { G_MAXSIZE, G_MAXSIZE, 1 }, GPU_ERROR_INVALID_ARGUMENT,
                   "exceeds the maximum");

@@ -166,7 +166,10 @@ check_shape (const GpuImageDescription  *description,
     return fail_extent (description, "at least one texel in each dimension", function, error);
 
   if ((n_sizes < 2 && extent->height != 1) || (n_sizes < 3 && extent->depth != 1))
-    return fail_extent (description, n_sizes == 1 ? "one row" : "one slice", function, error);
+    return fail_extent (description,
+                        n_sizes == 1 ? "one row"
+                        : description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY
+                        ? "one slice, whose rows are the layers" : "one slice", function, error);
 
   if ((description->type == GPU_IMAGE_TYPE_CUBEMAP
        && (extent->width != extent->height || extent->depth != 6))
