@@ -749,11 +749,13 @@ prepare_empty (GpuKernel *kernel, GpuBuffer *buffer, const GpuExtent *grid)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuArguments) arguments = add_arguments (buffer, 1);
+  g_autofree char *text = g_strdup_printf ("gpu_launch_new: grid %zu x %zu x %zu: the grid has no "
+                                           "work-items", grid->width, grid->height, grid->depth);
   GpuLaunch *launch;
 
   g_assert_null (gpu_launch_new (kernel, grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments,
                                  &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no work-items", "ALLOW_EMPTY");
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, text, "ALLOW_EMPTY");
   launch = gpu_launch_new (kernel, grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_ALLOW_EMPTY, arguments,
                            &error);
   g_assert_no_error (error);
@@ -970,6 +972,9 @@ launch_attributes (TestFixture *fixture)
   value = test_take_attribute (gpu_kernel_get_attributes (kernel, &error), "name");
   g_assert_no_error (error);
   g_assert_cmpstr (g_variant_get_string (value, NULL), ==, "add");
+
+  g_assert_false (g_initable_init (G_INITABLE (empty), NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no program was given");
 
   if (!gpu_kernel_set_attribute (kernel, "max-dynamic-shared-size", 4096, &error))
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_kernel_set_attribute");

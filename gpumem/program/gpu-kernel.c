@@ -226,9 +226,9 @@ gpu_kernel_initable_init (GInitable     *initable,
   program = kernel->program != NULL ? _gpu_program_get_core (kernel->program) : NULL;
   if (program == NULL || kernel->name == NULL)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_program_get_kernel: %s",
-                   program == NULL ? "the program was never built" : "no name was given");
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "gpu_program_get_kernel: %s",
+                   kernel->program == NULL ? "no program was given"
+                   : program == NULL ? "the program was never built" : "no name was given");
       return FALSE;
     }
   if (!_gpu_context_check (gpu_program_get_context (kernel->program), "gpu_program_get_kernel",

@@ -61,15 +61,18 @@ fail_extent (const char       *what,
              const GpuLaunch  *launch,
              GError          **error)
 {
-  static const GpuExtent none;
   const GpuExtent *grid = launch->grid;
-  const GpuExtent *block = launch->block != NULL ? launch->block : &none;
+  const GpuExtent *block = launch->block;
+  g_autofree char *chosen = NULL;       /* by the program */
+
+  if (block != NULL)
+    chosen = g_strdup_printf (", block %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+                              G_GSIZE_FORMAT, block->width, block->height, block->depth);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "gpu_stream_launch: grid %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
-               G_GSIZE_FORMAT ", block %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
-               G_GSIZE_FORMAT ": %s", grid->width, grid->height, grid->depth, block->width,
-               block->height, block->depth, what);
+               G_GSIZE_FORMAT "%s: %s", grid->width, grid->height, grid->depth,
+               chosen != NULL ? chosen : "", what);
 
   return FALSE;
 }
