@@ -519,12 +519,15 @@ dialect_columns (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "misplaced", place);
 }
 
-/* Errors of a source in another language, or with a type that the dialect lacks, say so. */
+/* Errors of a source in another language, or with a feature that the dialect lacks, say so. */
 static void
 dialect_other_language (TestFixture *fixture)
 {
   static const char cuda[] = "extern \"C\" __global__ void f (int *x) { x[0] = 1; }\n";
   static const char half[] = "__kernel void f (__global float *x) { half h = x[0]; x[1] = h; }\n";
+  static const char both[] =
+    "__kernel void f (read_write image2d_t i)\n"
+    "{ write_imagef (i, (int2) (1, 0), read_imagef (i, (int2) (0, 0))); }\n";
   const gboolean is_cuda = g_str_equal (gpu_device_get_backend (fixture->device), "cuda");
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuProgram) program = NULL;
@@ -542,6 +545,13 @@ dialect_other_language (TestFixture *fixture)
   program = gpu_program_new_from_source (fixture->context, half, NULL, &error);
   if (program == NULL)          /* a driver may have cl_khr_fp16 */
     test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "has no type \"half\"");
+  else
+    g_assert_cmpstr (gpu_device_get_backend (fixture->device), ==, "opencl");
+  g_clear_object (&program);
+
+  program = gpu_program_new_from_source (fixture->context, both, NULL, &error);
+  if (program == NULL)          /* a driver may have these images */
+    test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "images that a kernel reads and writes");
   else
     g_assert_cmpstr (gpu_device_get_backend (fixture->device), ==, "opencl");
 }

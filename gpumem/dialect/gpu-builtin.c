@@ -221,7 +221,8 @@ explain_names (GpuSource  *source,
                     n == 1 ? "it" : "them");
 }
 
-/* OpenCL drivers with cl_khr_fp16 have the type half, so this only explains errors about it. */
+/* OpenCL drivers may have the type half and images that a kernel reads and writes, so this only
+ * explains errors about them. */
 static void
 explain_language (GpuSource  *source,
                   GError    **error)
@@ -233,6 +234,10 @@ explain_language (GpuSource  *source,
     g_prefix_error (error, "the source is CUDA C++, which only builds on the CUDA back end; ");
   else if (source_has (source, all, "half") && strstr ((*error)->message, "half") != NULL)
     g_prefix_error (error, "the portable dialect has no type \"half\": compute with float; ");
+  else if ((source_has (source, all, "read_write") || source_has (source, all, "__read_write"))
+           && strstr ((*error)->message, "read_write") != NULL)
+    g_prefix_error (error, "the portable dialect has no images that a kernel reads and writes: "
+                    "read one image, and write another; ");
 }
 
 void
