@@ -628,7 +628,7 @@ dialect_vector_operators (TestFixture *fixture)
     { "x[2].x = x[0] && x[1] ? 1 : 2", vectors }, { "if (x[0]) x[2].x = 1", vectors },
     { "x[2].xy = x[0].yx", vectors }, { "x[2].lo = x[0].hi", vectors },
     { "x[2] = select (x[0], x[1], x[2])", vectors }, { "if (isnan (x[0])) x[2].x = 1", vectors },
-    { "async_work_group_copy (1)", "no function 'async_work_group_copy'" },
+    { "async_work_group_strided_copy (1)", "no function 'async_work_group_strided_copy'" },
     { "x[2].x = undeclared", NULL }, { "x[2].x = misspelled (1)", NULL }, { "x[2].q = 1", NULL },
     { "x[2].x = x[0]", NULL }, { "x[2].x = four (1.0f)", NULL }, { "x[2].x = &x * 2", NULL }
   };
@@ -656,6 +656,60 @@ dialect_vector_operators (TestFixture *fixture)
       g_assert_true ((strstr (error->message, "The portable dialect") != NULL)
                      == (builds[i].advice != NULL));
       g_assert_true (builds[i].advice == NULL || strstr (error->message, builds[i].advice) != NULL);
+    }
+}
+
+/* The work-items of a group copy between global and local memory, of each type. They see the copies
+ * of other work-items once they have waited. */
+static void
+dialect_group_copy (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void run (__global const T *in, __global T *out, uint n)\n"
+    "{\n"
+    "  __local T tile[100], turned[100];\n"
+    "  size_t first = get_group_id (0) * n;\n"
+    "  event_t event = async_work_group_copy (tile, in + first, n, 0);\n"
+    "  wait_group_events (1, &event);\n"
+    "  for (uint i = (uint) (get_local_id (1) * get_local_size (0) + get_local_id (0)); i < n;\n"
+    "       i += (uint) (get_local_size (0) * get_local_size (1)))\n"
+    "    turned[n - 1 - i] = tile[i];\n"
+    "  barrier (CLK_LOCAL_MEM_FENCE);\n"
+    "  event = async_work_group_copy (out + first, turned, n, event);\n"
+    "  wait_group_events (1, &event);\n"
+    "}\n";
+  static const struct { const char *option; gsize size; guint n; } types[] =
+  {
+    { "-DT=uint", 4, 100 }, { "-DT=uchar", 1, 12 }, { "-DT=float4", 16, 5 }, { "-DT=long", 8, 13 }
+  };
+  const GpuExtent grid = { 4 * 6, 3, 1 }, block = { 4, 3, 1 };
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  for (gsize t = 0; t < G_N_ELEMENTS (types); t++)
+    {
+      const gsize n = types[t].n, size = types[t].size;
+      g_autoptr (GpuProgram) program = gpu_program_new_from_source (fixture->context, source,
+                                                                    types[t].option, &error);
+      g_autoptr (GBytes) bytes = test_random_bytes (7 * n * size);
+      g_autoptr (GpuBuffer) in = test_buffer_from (fixture, bytes);
+      g_autoptr (GpuBuffer) out = test_buffer_from (fixture, bytes);
+      g_autofree guint8 *turned = g_memdup2 (g_bytes_get_data (bytes, NULL), 7 * n * size);
+      g_autoptr (GBytes) expected = NULL;
+      g_autoptr (GpuKernel) kernel = NULL;
+
+      g_assert_no_error (error);
+      kernel = gpu_program_get_kernel (program, "run", &error);
+      g_assert_no_error (error);
+      test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, &block, &error, in, out,
+                                         types[t].n), error);
+      for (gsize i = 0; i < 6 * n; i++)         /* the seventh part stays */
+        memcpy (turned + i * size, (const guint8 *) g_bytes_get_data (bytes, NULL)
+                + (i / n * n + n - 1 - i % n) * size, size);
+      expected = g_bytes_new (turned, 7 * n * size);
+      test_assert_content (out, expected);
     }
 }
 
@@ -690,6 +744,7 @@ main (int argc, char **argv)
   test_add ("other-language", dialect_other_language);
   test_add ("reserved-names", dialect_reserved_names);
   test_add ("vector-operators", dialect_vector_operators);
+  test_add ("group-copy", dialect_group_copy);
   test_add ("undefined-builtin", dialect_undefined_builtin);
   return test_run ();
 }

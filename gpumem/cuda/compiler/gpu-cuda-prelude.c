@@ -171,7 +171,17 @@ static const char work_items[] =
   "#define write_mem_fence(flags) mem_fence (flags)\n"
   "#define barrier(flags) __syncthreads ()\n"
   "#define work_group_barrier(...) __syncthreads ()\n"
-  "#define prefetch(pointer, n) ((void) (pointer), (void) (n))\n";
+  "#define prefetch(pointer, n) ((void) (pointer), (void) (n))\n"
+  "typedef uint event_t;\n"
+  "template <class T, class F>\n"
+  "GPU_INLINE event_t async_work_group_copy (T *to, const F *from, size_t n, event_t event)\n"
+  "{\n"
+  "  size_t n_items = get_local_size (0) * get_local_size (1) * get_local_size (2);\n"
+  "  for (size_t i = get_local_linear_id (); i < n; i += n_items)\n"
+  "    to[i] = from[i];\n"
+  "  return event;\n"
+  "}\n"
+  "#define wait_group_events(n, events) ((void) (n), (void) (events), __syncthreads ())\n";
 
 static const char conversions[] =
   "template <class T, class F> GPU_INLINE T gpu_as (F from)\n"

@@ -99,7 +99,17 @@ static const char work_items[] =
   "#define mem_fence(flags) ((void) (flags), __atomic_thread_fence (__ATOMIC_SEQ_CST))\n"
   "#define read_mem_fence(flags) ((void) (flags), __atomic_thread_fence (__ATOMIC_ACQUIRE))\n"
   "#define write_mem_fence(flags) ((void) (flags), __atomic_thread_fence (__ATOMIC_RELEASE))\n"
-  "#define prefetch(pointer, n) ((void) (pointer), (void) (n))\n";
+  "#define prefetch(pointer, n) ((void) (pointer), (void) (n))\n"
+  "typedef uint event_t;\n"
+  "#define async_work_group_copy(to, from, n, event) ({ \\\n"
+  "  __auto_type gpu_host_to = (to); __auto_type gpu_host_from = (from); \\\n"
+  "  size_t gpu_host_n = (n); \\\n"
+  "  for (size_t gpu_host_i = get_local_linear_id (); gpu_host_i < gpu_host_n; \\\n"
+  "       gpu_host_i += get_local_size (0) * get_local_size (1) * get_local_size (2)) \\\n"
+  "    gpu_host_to[gpu_host_i] = gpu_host_from[gpu_host_i]; \\\n"
+  "  (event_t) (event); })\n"
+  "#define wait_group_events(n, events) \\\n"
+  "  ((void) (n), (void) (events), gpu_host_barrier (0))\n";
 
 /* Functions for all scalar types. */
 static const char common[] =
