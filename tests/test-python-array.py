@@ -577,6 +577,8 @@ def test_no_arithmetic(fixture):
     same(ones == array, ones == data)
     same(ones < array, ones < data)
     same(np.asarray(array), data)
+    with raises(AttributeError, "'resize'", "new[:n] = array"):
+        array.resize(8)
 
 
 def list_foreign_dtypes():

@@ -37,11 +37,12 @@ _ATTRIBUTES = {
                      "repeat", "round", "searchsorted", "sort", "std", "sum", "trace", "var"),
                     _ADVICE),
     **dict.fromkeys(("byteswap", "cpu", "ctypes", "dump", "dumps", "get", "getfield", "itemset",
-                     "newbyteorder", "numpy", "resize", "setfield", "setflags"),
+                     "newbyteorder", "numpy", "setfield", "setflags"),
                     "use to_numpy()"),
     **dict.fromkeys(("data", "gpudata"), "use memory and offset"),
     "base": "use memory", "device": "use context.device", "flat": "use ravel()",
     "mT": "use swapaxes(-2, -1)", "ptr": "use device_address", "set": "use write()",
+    "resize": "assign to a new array, new[:n] = array",
     "to_device": "use copy_to()", "tofile": "use to_file()", "tostring": "use tobytes()"}
 
 
