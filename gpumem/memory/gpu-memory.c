@@ -324,7 +324,8 @@ gpu_memory_class_init (GpuMemoryClass *klass)
    * GpuMemory::released:
    * @memory: the memory
    *
-   * Emitted once per object, by gpu_memory_release() on the thread that called it.
+   * Emitted once per object, by gpu_memory_release() on the thread that called it. The last
+   * g_object_unref() does not emit the signal: use g_object_weak_ref() to learn of it.
    *
    * Since: 0.1
    */
