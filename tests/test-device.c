@@ -300,18 +300,16 @@ device_characterize (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
 }
 
-/* GPUMEM_DEBUG with @text: a program that finds a device prints @warning once, or nothing if
- * @warning is NULL. */
-static void
-assert_debug_warning (const char *text, const char *warning)
+/* GPUMEM_DEBUG with @text: returns the output of a program that finds a device and copies to it. */
+static char *
+get_debug_output (const char *text)
 {
   g_autoptr (GSubprocessLauncher) launcher =
     g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDERR_PIPE | G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
   g_autoptr (GSubprocess) process = NULL;
   g_autoptr (GError) error = NULL;
   g_autofree char *path = g_file_read_link ("/proc/self/exe", NULL);
-  g_autofree char *output = NULL;
-  const char *found;
+  char *output = NULL;
 
   g_subprocess_launcher_setenv (launcher, "GPUMEM_DEBUG", text, TRUE);
   process = g_subprocess_launcher_spawn (launcher, &error, path, "--debug-keys", NULL);
@@ -319,35 +317,72 @@ assert_debug_warning (const char *text, const char *warning)
   test_assert_ok (g_subprocess_communicate_utf8 (process, NULL, NULL, NULL, &output, &error),
                   error);
   test_assert_ok (g_subprocess_wait_check (process, NULL, &error), error);
-  found = strstr (output, warning != NULL ? warning : "GPUMEM_DEBUG");
   g_test_message ("%s: %s", text, output);
+  return output;
+}
+
+/* The output has @warning once, or no warning if @warning is NULL. */
+static void
+assert_debug_warning (const char *text, const char *warning)
+{
+  g_autofree char *output = get_debug_output (text);
+  const char *found = strstr (output, warning != NULL ? warning : "GPUMEM_DEBUG");
+
   g_assert_true ((found != NULL) == (warning != NULL));
   g_assert_true (found == NULL || strstr (found + 1, "GPUMEM_DEBUG") == NULL);
 }
 
+/* Finds a device twice, and copies pageable memory. */
 static int
-find_device_twice (void)
+use_device (void)
 {
-  for (guint i = 0; i < 2; i++)
-    {
-      g_autoptr (GpuDevice) device = gpu_device_find ("host", NULL);
+  static const char zeros[1 << 20];
+  g_autoptr (GpuDevice) device = gpu_device_find ("host", NULL);
+  g_autoptr (GpuDevice) again = gpu_device_find ("host", NULL);
+  g_autoptr (GpuContext) context = gpu_context_new (device, GPU_CONTEXT_FLAGS_NONE, NULL);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_FLAGS_NONE, sizeof zeros,
+                                                 NULL);
 
-      g_assert_nonnull (device);
-    }
+  g_assert_true (device == again);
+  g_assert_true (gpu_buffer_write (buffer, NULL, 0, zeros, sizeof zeros, NULL, NULL));
   return 0;
 }
 
-/* Unknown words of GPUMEM_DEBUG are reported once, with the keys; "help" lists the keys. */
+/* Unknown words of GPUMEM_DEBUG are reported once, with the keys; "help" lists the keys. The word
+ * "all" selects all messages, without keys that change how the library works. */
 static void
 device_debug_keys (void)
 {
+  static const struct
+  {
+    const char *keys;
+    gboolean    stages, completes;
+  }
+  cases[] =
+  {
+    { "all", FALSE, TRUE },
+    { "stage,all", TRUE, TRUE },
+    { "ALL completion stage", TRUE, FALSE },
+    { "transfer;stage", TRUE, FALSE },
+    { "completion", FALSE, TRUE },
+  };
+
   assert_debug_warning ("eror,pool;hazard", "GPUMEM_DEBUG: unknown \"eror\", \"hazard\"; the keys "
                                             "are errors, hazards, ");
   assert_debug_warning ("Errors:host_delay, pool;transfer", NULL);
   assert_debug_warning ("all", NULL);
-  assert_debug_warning ("errors,help", NULL);
   assert_debug_warning ("help", "Supported debug values: ");
+  assert_debug_warning ("errors, HELP", "Supported debug values: ");
   assert_debug_warning ("", NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *output = get_debug_output (cases[i].keys);
+
+      g_assert_true ((strstr (output, "staging 1048576 bytes to the device") != NULL)
+                     == cases[i].stages);
+      g_assert_true ((strstr (output, "completion: ") != NULL) == cases[i].completes);
+    }
 }
 
 /* Devices live until the process ends. */
@@ -457,7 +492,7 @@ int
 main (int argc, char **argv)
 {
   if (argc == 2 && g_str_equal (argv[1], "--debug-keys"))
-    return find_device_twice ();
+    return use_device ();
   test_init (&argc, &argv);
   test_add ("find", device_find);
   test_add ("values", device_values);

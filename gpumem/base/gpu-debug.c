@@ -78,11 +78,40 @@ typedef struct
 static GMutex exclusions_lock;
 static GArray *exclusions;          /* of Exclusion; guarded by exclusions_lock */
 
+static char **
+split_words (const char *text)
+{
+  return g_strsplit_set (text, ":;, \t", -1);
+}
+
+/* These keys change how the library works, so the key "all" does not select them. */
+#define TEST_FLAGS (GPU_DEBUG_HOST_DELAY | GPU_DEBUG_STAGE)
+
+/* GLib prints the list of keys if @word is "help". */
+static guint
+parse_word (const char *word)
+{
+  return g_parse_debug_string (word, debug_keys, G_N_ELEMENTS (debug_keys));
+}
+
+/* As in GLib, "all" selects the keys that are not in the value. */
 static gpointer
 parse_flags (gpointer unused G_GNUC_UNUSED)
 {
-  return GUINT_TO_POINTER (g_parse_debug_string (g_getenv ("GPUMEM_DEBUG"), debug_keys,
-                                                 G_N_ELEMENTS (debug_keys)));
+  const char *text = g_getenv ("GPUMEM_DEBUG");
+  g_auto (GStrv) words = split_words (text != NULL ? text : "");
+  gboolean is_all = FALSE;
+  guint named = 0;
+
+  for (gsize i = 0; words[i] != NULL; i++)
+    {
+      if (g_ascii_strcasecmp (words[i], "all") == 0)
+        is_all = TRUE;
+      else
+        named |= parse_word (words[i]);
+    }
+
+  return GUINT_TO_POINTER (is_all ? (parse_word ("all") & ~TEST_FLAGS) ^ named : named);
 }
 
 gboolean
@@ -97,13 +126,13 @@ _gpu_debug_has (GpuDebugFlags flags)
 static char *
 list_unknown_words (const char *text)
 {
-  g_auto (GStrv) words = g_strsplit_set (text, ":;, \t", -1);
+  g_auto (GStrv) words = split_words (text);
   g_autoptr (GString) unknown = g_string_new (NULL);
 
   for (gsize i = 0; words[i] != NULL; i++)
     {
       if (words[i][0] != '\0' && g_ascii_strcasecmp (words[i], "help") != 0
-          && g_parse_debug_string (words[i], debug_keys, G_N_ELEMENTS (debug_keys)) == 0)
+          && parse_word (words[i]) == 0)
         g_string_append_printf (unknown, "%s\"%s\"", unknown->len > 0 ? ", " : "", words[i]);
     }
 
