@@ -150,6 +150,64 @@ program_options (TestFixture *fixture)
   g_assert_cmpuint (run_program (fixture, seven), ==, 7);
 }
 
+/* Options without the end of a quote or of an option fail by themselves: they take no part of the
+ * options that follow, and the error names them alone. */
+static void
+program_incomplete_options (TestFixture *fixture)
+{
+  static const struct
+  {
+    const char *common, *own, *message;
+    gboolean    is_quote;
+  }
+  cases[] =
+  {
+    { NULL, "-DVALUE=3 -I", "the options \"-DVALUE=3 -I\": -I requires a value" },
+    { "-DVALUE=3", "-D", "the options \"-D\": -D requires a value" },
+    { "-D", "-DVALUE=3", "the options of the context \"-D\": -D requires a value" },
+    { "-DVALUE=3 -I ", NULL, "the options of the context \"-DVALUE=3 -I \": -I requires a value" },
+    { "-DA='1", "-DVALUE='3", "the options of the context: ", TRUE },
+    { "-DA='1'", "-DVALUE=\"3", "the options: ", TRUE },
+  };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const char *wrong = strstr (cases[i].message, "context") ? cases[i].common : cases[i].own;
+      const char *other = wrong == cases[i].own ? cases[i].common : cases[i].own;
+      g_autoptr (GError) error = NULL;
+
+      if (cases[i].is_quote && test_is_opencl (fixture))
+        continue;
+      gpu_context_set_build_options (fixture->context, cases[i].common);
+      g_assert_null (gpu_program_new_from_source (fixture->context, set_source, cases[i].own,
+                                                  &error));
+      g_assert_true (other == NULL || strstr (error->message, other) == NULL);
+      test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "gpu_program_new_from_source",
+                             cases[i].message, wrong);
+      if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_LINKING) == 0)
+        continue;
+      g_assert_null (gpu_program_compile (fixture->context, set_source, cases[i].own, NULL,
+                                          &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "gpu_program_compile",
+                             cases[i].message, wrong);
+    }
+}
+
+/* A quoted value keeps its blanks, in the options of the context and in those of the program. */
+static void
+program_quoted_options (TestFixture *fixture)
+{
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE) || test_is_opencl (fixture))
+    return;
+  gpu_context_set_build_options (fixture->context, "-D 'HALF=20 + 1' -DUNIT='' ");
+  program = build (fixture, "-DVALUE='HALF * 2'\" UNIT\"", GPU_PROGRAM_FLAGS_NONE);
+  g_assert_cmpuint (run_program (fixture, program), ==, 22);
+}
+
 static void
 program_log (TestFixture *fixture)
 {
@@ -1093,6 +1151,8 @@ main (int argc, char **argv)
   test_add ("build", program_build);
   test_add ("options", program_options);
   test_add ("unknown-options", program_unknown_options);
+  test_add ("incomplete-options", program_incomplete_options);
+  test_add ("quoted-options", program_quoted_options);
   test_add ("log", program_log);
   test_add ("binary", program_binary);
   test_add ("il", program_il);

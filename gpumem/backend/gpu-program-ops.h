@@ -76,6 +76,9 @@ typedef struct
   /* TRUE if inline assembly cannot read files, as in PTX. If FALSE, the program cache does not
    * store programs that contain assembly. */
   gboolean             assembly_is_closed;
+  /* TRUE if the back end splits options as a shell does. If FALSE, the driver splits them in its
+   * own way, and the meaning of quotes is unknown. */
+  gboolean             options_are_shell_words;
   /* any thread. Kernels made from the program may outlive it. */
   void               (*free)          (GpuNativeContext  *context,
                                        GpuNativeProgram  *program);

@@ -355,6 +355,7 @@ const GpuProgramOps _gpu_host_program_ops =
   .build_source = host_program_build_source,
   .load_binary = host_program_load_binary,
   .fingerprint = host_program_fingerprint,
+  .options_are_shell_words = TRUE,
   .free = host_program_free,
   .get_binary = host_program_get_binary,
   .list_kernels = host_program_list_kernels,

@@ -84,13 +84,13 @@ gpu_program_compile (GpuContext  *context,
       return NULL;
     }
 
-  if (!_gpu_program_list_headers (headers, &list, error))
+  all_options = _gpu_program_join_options (context, options, error);
+  if (all_options == NULL || !_gpu_program_list_headers (headers, &list, error))
     {
       g_prefix_error (error, "%s: ", function);
       return NULL;
     }
 
-  all_options = _gpu_program_join_options (context, options);
   part = native->backend->program->compile (native, source, all_options,
                                             (const char *const *) list, &failure);
   if (part == NULL)

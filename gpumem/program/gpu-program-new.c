@@ -26,6 +26,10 @@
  * (OpenCL: clCreateProgramWithSource, clBuildProgram; on the host back end: the C compiler of the
  * machine).
  *
+ * CUDA and the host split the options into words as a shell does; each driver of OpenCL has its own
+ * rules. Neither @options nor the options of the context may end in a quote, or with an option
+ * without its value, such as `-I`.
+ *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
  *   %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the source or an option,
  *   %GPU_ERROR_NOT_SUPPORTED if there is no compiler, or the driver's error

@@ -72,8 +72,10 @@ void            _gpu_program_set_images (GpuProgram        *program,
 gboolean        _gpu_program_list_headers (GHashTable      *table,
                                          char            ***headers,
                                          GError           **error);
-/* Returns the options of @context, followed by @options. */
+/* Returns the options of @context, followed by @options. Fails if the last option of either lacks
+ * its value or a quotation mark. */
 char           *_gpu_program_join_options (GpuContext      *context,
-                                         const char        *options);
+                                         const char        *options,
+                                         GError           **error);
 
 G_END_DECLS

@@ -358,11 +358,77 @@ gpu_program_init (GpuProgram *program G_GNUC_UNUSED)
   _gpu_live_add (GPU_LIVE_PROGRAM, 1);
 }
 
+/* Returns the words of @options, which are not blank, as the compiler of @context splits them. */
+static char **
+split_options (GpuContext  *context,
+               const char  *options,
+               GError     **error)
+{
+  g_autofree char *text = NULL;
+  char **words = NULL;
+
+  if (_gpu_context_get_native (context)->backend->program->options_are_shell_words)
+    return g_shell_parse_argv (options, NULL, &words, error) ? words : NULL;
+
+  text = g_strstrip (g_strdup (options));
+
+  return g_regex_split_simple ("\\s+", text, G_REGEX_RAW, 0);
+}
+
+/* Fails if @options end in a quote or with an option without its value. Otherwise, the option would
+ * take its value from the options that follow. */
+static gboolean
+check_options (GpuContext  *context,
+               const char  *options,
+               const char  *owner,
+               GError     **error)
+{
+  static const char *const valued[] =
+  {
+    "-D", "-I", "-U", "-include", "--define-macro", "--include-path", "--pre-include",
+    "--undefine-macro", NULL
+  };
+  g_auto (GStrv) words = NULL;
+  g_autoptr (GError) reason = NULL;
+
+  if (options == NULL || options[strspn (options, " \t\n\v\f\r")] == '\0')
+    return TRUE;
+
+  words = split_options (context, options, &reason);
+  if (words == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "the options%s: %s", owner,
+                   reason->message);
+      return FALSE;
+    }
+
+  for (gsize i = 0; words[i] != NULL; i++)
+    {
+      if (!g_strv_contains (valued, words[i]))
+        continue;
+
+      if (words[i + 1] == NULL || words[i + 1][0] == '\0')
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED,
+                       "the options%s \"%s\": %s requires a value", owner, options, words[i]);
+          return FALSE;
+        }
+      i++;
+    }
+
+  return TRUE;
+}
+
 char *
-_gpu_program_join_options (GpuContext *context,
-                           const char *own)
+_gpu_program_join_options (GpuContext  *context,
+                           const char  *own,
+                           GError     **error)
 {
   const char *common = gpu_context_get_build_options (context);
+
+  if (!check_options (context, common, " of the context", error)
+      || !check_options (context, own, "", error))
+    return NULL;
 
   if (common == NULL || *common == '\0')
     return g_strdup (own != NULL ? own : "");
@@ -435,11 +501,11 @@ gpu_program_initable_init (GInitable     *initable,
       g_cancellable_set_error_if_cancelled (cancellable, error))
     return FALSE;
 
-  options = _gpu_program_join_options (program->context, program->options);
-  inputs.options = options;
   native = _gpu_context_get_native (program->context);
-  if (_gpu_program_list_headers (program->headers, &headers, &local_error))
+  options = _gpu_program_join_options (program->context, program->options, &local_error);
+  if (options != NULL && _gpu_program_list_headers (program->headers, &headers, &local_error))
     {
+      inputs.options = options;
       inputs.headers = headers;
       program->core = _gpu_program_core_build (native, &inputs, &program->from_cache, &local_error);
     }

@@ -286,6 +286,7 @@ const GpuProgramOps _gpu_cuda_program_ops =
   .load_cached   = program_load_cached,
   .fingerprint   = program_fingerprint,
   .assembly_is_closed = TRUE,
+  .options_are_shell_words = TRUE,
   .free          = program_free,
   .get_binary    = program_get_binary,
   .get_handle    = program_get_handle,
