@@ -400,6 +400,49 @@ rows_mapped_between (TestFixture *fixture)
     }
 }
 
+/* If rows of the destination repeat, the error names the position of the copy in the list, for
+ * arrays of one context and for copies from host memory, which are single copies. */
+static void
+rows_mapped_repeated (TestFixture *fixture)
+{
+  const gssize shape[] = { 100, 64 };
+  const gint64 rows[] = { 97, 3, 97, 3, -1, 50, 3 };
+  const gsize n = G_N_ELEMENTS (rows);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) values = test_random_bytes (7 * 64);
+  g_autoptr (GpuArray) to = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
+  g_autoptr (GpuHostMemory) host = gpu_host_memory_new_aligned (fixture->context, 64, 7 * 64,
+                                                                &error);
+  g_autoptr (GpuBuffer) device = test_buffer_from (fixture, values);
+  GpuMemory *sources[] = { GPU_MEMORY (device), GPU_MEMORY (host) };
+
+  g_assert_no_error (error);
+  memcpy (gpu_host_memory_get_data (host), g_bytes_get_data (values, NULL), 7 * 64);
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
+    {
+      g_autoptr (GpuArray) from = gpu_array_new_for_memory (sources[i], 0, GPU_DTYPE_UINT8,
+                                                            (gssize[]) { 7, 64 }, 2, NULL, 0,
+                                                            &error);
+      g_autoptr (GpuMapping) mapping = NULL;
+      g_autoptr (GBytes) got = NULL;
+
+      g_assert_no_error (error);
+      mapping = gpu_buffer_map (GPU_BUFFER (gpu_array_get_memory (to)), fixture->stream,
+                                GPU_MAP_FLAGS_READ, 50 * 64, 64, NULL, &error);
+      g_assert_no_error (error);
+      g_assert_false (gpu_stream_put_rows (fixture->stream, to, from, rows, n, &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_put_rows: copy 5: bytes 3200 to");
+      test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+      test_assert_ok (gpu_stream_put_rows (fixture->stream, to, from, rows, n, &error), error);
+      got = gpu_array_read_bytes (to, fixture->stream, GPU_ARRAY_ORDER_C, NULL, &error);
+      g_assert_no_error (error);
+      for (guint at = 2; at < n; at += at == 2 ? 2 : 1)
+        test_assert_mem ((const guint8 *) g_bytes_get_data (got, NULL)
+                         + (rows[at] < 0 ? rows[at] + 100 : rows[at]) * 64,
+                         (const guint8 *) g_bytes_get_data (values, NULL) + at * 64, 64);
+    }
+}
+
 typedef struct
 {
   TestFixture *fixture;
@@ -971,6 +1014,7 @@ main (int   argc,
   test_add ("order", rows_order);
   test_add ("mapped", rows_mapped);
   test_add ("mapped-between", rows_mapped_between);
+  test_add ("mapped-repeated", rows_mapped_repeated);
   test_add ("threads", rows_threads);
   test_add ("moved", rows_moved);
 #ifdef HAVE_CUDA

@@ -216,39 +216,35 @@ has_occurred (guint8 *seen,
   return FALSE;
 }
 
-/* Lists the copies of rows of @size bytes at the end of @ranges, in the order of the list. For a
- * row that occurs several times in the destination, only the last copy is listed. Returns the first
- * copy, or NULL with an error. */
-static guint64 *
+/* Lists the copies of rows of @size bytes, in the order of the list. For a row that occurs several
+ * times in the destination, all copies but the last are of 0 bytes, so that each copy has the
+ * position of its row in the list. */
+static gboolean
 list_copies (const Rows  *rows,
              gsize        size,
              guint64     *ranges,
              GError     **error)
 {
   g_autofree guint8 *seen = NULL;
-  guint64 *range = ranges + rows->n_rows * N_NUMBERS;
 
   if (!alloc_seen (rows, &seen, error))
-    return NULL;
+    return FALSE;
 
   for (gsize i = rows->n_rows; i-- > 0;)
     {
       const gsize row = get_row (rows, i);
       const gsize to = rows->is_put ? row : i;
       const gsize from = rows->is_put ? i : row;
+      guint64 *range = ranges + i * N_NUMBERS;
 
-      if (has_occurred (seen, row))
-        continue;
-
-      range -= N_NUMBERS;
       range[0] = 0;
       range[1] = rows->to.offset + to * (gsize) rows->to.strides[0];
       range[2] = 1;
       range[3] = rows->from.offset + from * (gsize) rows->from.strides[0];
-      range[4] = size;
+      range[4] = has_occurred (seen, row) ? 0 : size;
     }
 
-  return range;
+  return TRUE;
 }
 
 static inline __attribute__ ((always_inline)) void
@@ -319,13 +315,15 @@ copy_each (const Rows      *rows,
            GpuArrayLayout  *to,
            GpuArrayLayout  *from,
            const guint64   *ranges,
-           const guint64   *end,
            GError         **error)
 {
-  for (; ranges < end; ranges += N_NUMBERS)
+  for (gsize i = 0; i < rows->n_rows; i++, ranges += N_NUMBERS)
     {
       g_autoptr (GpuArray) to_row = NULL;
       g_autoptr (GpuArray) from_row = NULL;
+
+      if (ranges[4] == 0)
+        continue;
 
       to->offset = ranges[1];
       from->offset = ranges[3];
@@ -346,9 +344,8 @@ copy_apart (Rows         *rows,
             GError      **error)
 {
   GpuMemory *memories[] = { rows->destination->memory, rows->source->memory };
-  g_autofree guint64 *room = NULL;
+  g_autofree guint64 *ranges = NULL;
   g_autofree guint32 *numbers = NULL;
-  const guint64 *ranges, *end;
   GpuArrayLayout to, from;
   gboolean whole, unique;
   gsize size;
@@ -374,17 +371,15 @@ copy_apart (Rows         *rows,
         return copy_numbered (rows, timeline, numbers, size, error);
     }
 
-  room = _gpu_try_alloc (rows->function, rows->n_rows, N_NUMBERS * sizeof *room, error);
-  ranges = room != NULL ? list_copies (rows, size, room, error) : NULL;
-  if (ranges == NULL)
+  ranges = _gpu_try_alloc (rows->function, rows->n_rows, N_NUMBERS * sizeof *ranges, error);
+  if (ranges == NULL || !list_copies (rows, size, ranges, error))
     return FALSE;
 
-  end = room + rows->n_rows * N_NUMBERS;
   if (whole)
     return _gpu_timeline_copy_batch (timeline, rows->function, memories, G_N_ELEMENTS (memories),
-                                     ranges, end - ranges, error);
+                                     ranges, rows->n_rows * N_NUMBERS, error);
 
-  return copy_each (rows, timeline, &to, &from, ranges, end, error);
+  return copy_each (rows, timeline, &to, &from, ranges, error);
 }
 
 static gboolean
