@@ -483,9 +483,10 @@ _gpu_submission_check_writers (const GpuSubmission  *submission,
       if (!success)
         {
           g_autofree char *what = _gpu_memory_describe (access->memory);
+          gboolean is_part = access->storage != access->storage->root;
 
-          g_prefix_error (error, "%s: the last write of the %s failed: ", submission->function,
-                          what);
+          g_prefix_error (error, "%s: the last write of the %s%s failed: ", submission->function,
+                          is_part ? "memory that contains the " : "", what);
           return FALSE;
         }
     }
