@@ -273,7 +273,9 @@ event_failure_reaches_all (TestFixture *fixture)
   g_autoptr (GpuEvent) gate = NULL;
   g_autoptr (GpuEvent) behind = NULL;
   g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GAsyncResult) user = NULL;
   g_autoptr (GAsyncResult) read = NULL;
+  g_autoptr (GAsyncResult) synchronized = NULL;
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   GThread *threads[N_WAITERS];
   int n_right = 0;
@@ -288,17 +290,23 @@ event_failure_reaches_all (TestFixture *fixture)
   for (guint i = 0; i < N_WAITERS; i++)
     threads[i] = g_thread_new ("waiter", wait_and_fail, &waiter);
   gpu_event_wait_async (behind, NULL, test_take_result, &result);
+  gpu_event_wait_async (gate, NULL, test_take_result, &user);
   gpu_buffer_read_bytes_async (buffer, stream, 0, 16, NULL, NULL, NULL, NULL, test_take_result,
                                &read);
+  gpu_stream_synchronize_async (stream, NULL, test_take_result, &synchronized);
 
   test_assert_ok (gpu_event_fail (gate, "enough", &error), error);
   for (guint i = 0; i < N_WAITERS; i++)
     g_thread_join (threads[i]);
   g_assert_cmpint (n_right, ==, N_WAITERS);
   g_assert_false (gpu_event_wait_finish (behind, test_await (&result), &error));
-  test_assert_gpu_error (error, GPU_ERROR_FAILED, "enough");
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_event_wait_async: ", "enough");
+  g_assert_false (gpu_event_wait_finish (gate, test_await (&user), &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_event_wait_async: ", "enough");
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&read), &error));
-  test_assert_gpu_error (error, GPU_ERROR_FAILED, "enough");
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_buffer_read_bytes_async: ", "enough");
+  g_assert_false (gpu_stream_synchronize_finish (stream, test_await (&synchronized), &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_stream_synchronize_async: ", "enough");
   g_assert_cmpint (g_get_monotonic_time () - waiter.start, <, TEST_DEADLINE * G_USEC_PER_SEC);
 }
 

@@ -195,6 +195,7 @@ _gpu_memory_begin_task (GpuMemory            *memory,
 {
   GTask *task = g_task_new (memory, cancellable, callback, user_data);
 
+  g_task_set_name (task, function);
   g_task_set_source_tag (task, tag);
   _gpu_memory_begin_wait (memory, stream, function, cancellable, wait, error);
 
@@ -210,7 +211,7 @@ _gpu_memory_end_task (GTask              *task,
 {
   if (error == NULL)
     {
-      GpuTaskWait *end = _gpu_task_wait_new (task, result, result_free);
+      GpuTaskWait *end = _gpu_task_wait_new (task, g_task_get_name (task), result, result_free);
       g_autoptr (GError) failure = NULL;
 
       if (wait->timeline == NULL

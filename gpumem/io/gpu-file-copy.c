@@ -594,7 +594,7 @@ wait_in_task (GTask             *task,
 
   g_atomic_ref_count_init (&waiter->refs);
   waiter->cross = cross;
-  waiter->wait = _gpu_task_wait_new (task, NULL, NULL);
+  waiter->wait = _gpu_task_wait_new (task, NULL, NULL, NULL);
 
   if (copy->cancellable != NULL)
     {
@@ -660,7 +660,7 @@ job_start (GTask          *task,
   g_object_ref (copy->memory);
   if (copy->cancellable != NULL)
     g_object_ref (copy->cancellable);
-  job->wait = _gpu_task_wait_new (task, NULL, NULL);
+  job->wait = _gpu_task_wait_new (task, NULL, NULL, NULL);
 
   if (!_gpu_workers_push (&workers, G_MAXUINT, job_run, job, &error))
     job_end (job, error);

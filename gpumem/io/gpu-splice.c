@@ -365,7 +365,7 @@ splice_new (GTask        *task,
   _gpu_timeline_use (timeline);
   splice->send = send;
   splice->cancellable = g_cancellable_new ();
-  splice->wait = _gpu_task_wait_new (task, NULL, NULL);
+  splice->wait = _gpu_task_wait_new (task, NULL, NULL, NULL);
   splice->n_running = 1;
   g_mutex_init (&splice->lock);
 

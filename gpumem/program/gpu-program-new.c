@@ -149,7 +149,7 @@ build_start (GTask      *task,
   g_autoptr (GError) error = NULL;
 
   build->program = g_object_ref (program);
-  build->wait = _gpu_task_wait_new (task, g_object_ref (program), g_object_unref);
+  build->wait = _gpu_task_wait_new (task, NULL, g_object_ref (program), g_object_unref);
   g_set_object (&build->cancellable, cancellable);
 
   if (!_gpu_workers_push (&workers, MAX_BUILDS, build_run, build, &error))

@@ -881,7 +881,7 @@ gpu_event_wait_async (GpuEvent            *event,
   task = g_task_new (event, cancellable, callback, user_data);
   g_task_set_source_tag (task, gpu_event_wait_async);
 
-  if (!_gpu_event_check (event, "gpu_event_wait", &error))
+  if (!_gpu_event_check (event, g_task_get_name (task), &error))
     g_task_return_error (task, error);
   else if (event->user != NULL)
     _gpu_user_event_return_task (event->user, task);

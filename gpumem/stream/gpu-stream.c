@@ -1276,7 +1276,7 @@ gpu_stream_synchronize_async (GpuStream           *stream,
 
   task = g_task_new (stream, cancellable, callback, user_data);
   g_task_set_source_tag (task, gpu_stream_synchronize_async);
-  timeline = begin_call (stream, "gpu_stream_synchronize", &error);
+  timeline = begin_call (stream, g_task_get_name (task), &error);
 
   if (timeline == NULL)
     g_task_return_error (task, error);

@@ -636,8 +636,10 @@ typedef struct _GpuTaskWait GpuTaskWait;
 
 /* Creates a structure that waits for @task. When @task is cancelled, or when _gpu_task_wait_end()
  * is called, @task returns in its main context. It returns @result, or TRUE if @result is NULL.
- * Takes ownership of @result. */
+ * Takes ownership of @result. The error of _gpu_task_wait_end() gets the prefix @function
+ * (nullable), which must live as long as the task. */
 GpuTaskWait    *_gpu_task_wait_new            (GTask             *task,
+                                               const char        *function,
                                                gpointer           result,
                                                GDestroyNotify     result_free);
 /* A GpuWaiterFunc, called on any thread. Takes ownership of @wait, a GpuTaskWait. */
@@ -645,7 +647,7 @@ void            _gpu_task_wait_end            (gpointer           wait,
                                                const GError      *error);
 
 /* Returns @task with TRUE when @last is reached, with the error of any point from @first to @last,
- * or when the task is cancelled. */
+ * or when the task is cancelled. The error of the points begins with the name of the task. */
 void            _gpu_timeline_return_task   (GpuTimeline     *timeline,
                                              guint64          first,
                                              guint64          last,

@@ -15,6 +15,7 @@ struct _GpuTaskWait
   GSource         *cancel_source;   /* nullable */
   gint             returned;        /* atomic; the thread that sets it owns the fields below */
   GTask           *task;
+  const char      *function;        /* nullable; the error begins with this name */
   gpointer         result;          /* the return value of the task, NULL for TRUE */
   GDestroyNotify   result_free;
   GError          *error;           /* nullable */
@@ -72,6 +73,7 @@ task_cancelled (GCancellable *cancellable,
 
 GpuTaskWait *
 _gpu_task_wait_new (GTask          *task,
+                    const char     *function,
                     gpointer        result,
                     GDestroyNotify  result_free)
 {
@@ -80,6 +82,7 @@ _gpu_task_wait_new (GTask          *task,
 
   g_atomic_ref_count_init (&wait->refs);
   wait->task = g_object_ref (task);
+  wait->function = function;
   wait->result = result;
   wait->result_free = result_free;
 
@@ -136,6 +139,8 @@ _gpu_task_wait_end (gpointer      data,
   if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
     {
       wait->error = error != NULL ? g_error_copy (error) : NULL;
+      if (error != NULL && wait->function != NULL)
+        g_prefix_error (&wait->error, "%s: ", wait->function);
 
       if (wait->cancel_source != NULL)
         g_source_destroy (wait->cancel_source);
@@ -152,7 +157,7 @@ _gpu_timeline_return_task (GpuTimeline    *timeline,
                            guint64         last,
                            GTask          *task)
 {
-  GpuTaskWait *wait = _gpu_task_wait_new (task, NULL, NULL);
+  GpuTaskWait *wait = _gpu_task_wait_new (task, g_task_get_name (task), NULL, NULL);
   g_autoptr (GError) error = NULL;
 
   if (!_gpu_timeline_notify_points (timeline, first, last, _gpu_task_wait_end, wait, &error))
@@ -163,5 +168,6 @@ void
 _gpu_user_event_return_task (GpuUserEvent *event,
                              GTask        *task)
 {
-  _gpu_user_event_notify (event, _gpu_task_wait_end, _gpu_task_wait_new (task, NULL, NULL));
+  _gpu_user_event_notify (event, _gpu_task_wait_end,
+                          _gpu_task_wait_new (task, g_task_get_name (task), NULL, NULL));
 }

@@ -46,6 +46,7 @@ gboolean        _gpu_user_event_wait_until (GpuUserEvent      *event,
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuUserEvent, _gpu_user_event_unref)
 
+/* Like _gpu_timeline_return_task() */
 void            _gpu_user_event_return_task (GpuUserEvent    *event,
                                              GTask           *task);
 

@@ -760,7 +760,8 @@ class _Operation:
 
     def done(self, source, result):
         try:
-            self._call_later(self._settle, self._finish(result), None)
+            value = run_for(self._caller, functools.partial(self._finish, result))
+            self._call_later(self._settle, value, None)
         except Exception as error:
             self._call_later(self._settle, None,
                              name_call(error.with_traceback(None), self._caller))

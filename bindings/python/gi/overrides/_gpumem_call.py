@@ -2,12 +2,13 @@
 """Functions that a thread of the overrides calls when an event has completed."""
 
 import concurrent.futures
+import functools
 
 from gi.repository import GLib
 
 from ._gpumem import LoopThread
 from ._gpumem_errors import NotSupportedError
-from ._gpumem_names import find_caller, name_call
+from ._gpumem_names import find_caller, name_call, run_for
 
 # asyncio and the release of data have a thread of their own, because a function of the program may
 # block this thread.
@@ -61,7 +62,7 @@ def _run(future, function, *args):
 
 def _finish(event, result, caller, function, args):
     try:
-        event.wait_finish(result)
+        run_for(caller, functools.partial(event.wait_finish, result))
     except GLib.Error as error:
         name_call(error, caller)
         raise

@@ -154,6 +154,8 @@ def _name_call(symbol):
     if called is not None and not isinstance(called, str):
         called = getattr(called, "get_symbol", str)()
     for one in (called or "").split():
+        if one.endswith("_finish") and symbol == one.removesuffix("finish") + "async":
+            return find_caller()
         # A function with more parameters reports errors for that with fewer parameters
         if one.startswith(symbol) and not one.endswith("_finish"):
             return find_caller() or name or _find_name(one)
