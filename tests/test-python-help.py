@@ -185,7 +185,7 @@ def plain_constructors():
                            (Gpu.Stream, "context flags"),
                            (Gpu.Svm, "context size svm_flags flags alignment"),
                            (Gpu.HostMemory, "context size flags numa_node"),
-                           (Gpu.MemoryPool, "context kind flags"),
+                           (Gpu.MemoryPool, "context kind flags limit"),
                            (Gpu.Array, "context shape dtype order allocator stream strides"),
                            (Gpu.Image, "context format extent image_type flags n_levels"),
                            (Gpu.Program, "context source options names headers flags"),

@@ -418,6 +418,22 @@ def test_statistics(fixture):
         equal(pool.peak_managed_bytes, pool.managed_bytes)
 
 
+def test_limit_of_constructor(fixture):
+    """The constructor sets the limit of the pool, which then refuses to grow beyond it."""
+    pool = Gpu.MemoryPool(fixture.context, limit=4 << 20)
+    equal(pool.limit, 4 << 20)
+    with pool(1 << 20) as buffer:
+        equal(buffer.size, 1 << 20)
+    with raises(Gpu.OutOfDeviceMemoryError, "the limit is 4194304 bytes"):
+        pool(8 << 20)
+    equal(Gpu.MemoryPool(fixture.context, Gpu.MemoryPoolKind.BINS, limit=100).limit, 100)
+    equal(Gpu.MemoryPool(fixture.context, limit=0).limit, 0)
+    with raises(ValueError, "limit must be 0 to", "-1"):
+        Gpu.MemoryPool(fixture.context, limit=-1)
+    with raises(TypeError, "limit must be of type int, not 1.5"):
+        Gpu.MemoryPool(fixture.context, limit=1.5)
+
+
 def check_out_of_memory(fixture, pool):
     """The handler of "out-of-memory" collects a reference cycle, so that the request succeeds."""
     pool.limit = 4 << 20

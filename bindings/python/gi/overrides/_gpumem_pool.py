@@ -87,7 +87,8 @@ class MemoryBlockMethods:
 
 
 class MemoryPoolMethods:
-    """Gpu.MemoryPool(context): an allocator that caches freed memory. pool(size),
+    """Gpu.MemoryPool(context): an allocator that caches freed memory, of at most limit bytes; 0 is
+    no limit. pool(size),
     pool.allocate(size) and pool.alloc_buffer(size) return a buffer, pool.alloc_block(size) returns
     a Gpu.MemoryBlock; all return None for a size of 0. "with pool:" is short for "with
     Gpu.using_allocator(pool):". The end of the statement does not return cached memory to the
@@ -96,8 +97,12 @@ class MemoryPoolMethods:
     All statistics are attributes, such as managed_bytes, and entries of the dictionary statistics,
     whose keys have hyphens, such as "managed-bytes"."""
 
-    def __new__(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE):
-        return Gpu.MemoryPool.new(context, kind, flags)
+    def __new__(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE, *,
+                limit=0):
+        pool = Gpu.MemoryPool.new(context, kind, flags)
+        if limit != 0:
+            pool.limit = limit
+        return pool
 
     def __init__(self, *args, **kwargs):
         pass
