@@ -385,6 +385,15 @@ def test_missing_attributes(fixture):
             array.__array_interface__
 
 
+def test_nbytes(fixture):
+    """Memory has the size in bytes under the same name as arrays."""
+    buffer = fixture.buffer(48)
+    array = Gpu.Array.for_memory(buffer, (3, 4), "float32")
+    equal((buffer.nbytes, buffer.slice(0, 16).nbytes, array.nbytes, array.memory.nbytes),
+          (48, 16, 48, 48))
+    equal(Gpu.HostMemory(fixture.context, 20).nbytes, 20)
+
+
 def test_interfaces_once(fixture):
     """An interface of an array is computed once per access, and its error is that of this call."""
     need_numpy()

@@ -340,6 +340,7 @@ class Memory(AsyncMemory, MemoryFileMethods, Gpu.Memory, _Attributes):
     context = _get("context")
     flags = _get("flags")
     size = _get("size")
+    nbytes = property(lambda self: self.get_size(), doc="The size in bytes, like size.")
     native_handle = _get("native_handle")
     device_address = _get("device_address")
     released = property(lambda self: self.is_released())
