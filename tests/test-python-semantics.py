@@ -385,6 +385,24 @@ def test_missing_attributes(fixture):
             array.__array_interface__
 
 
+def test_attributes_of_other_libraries(fixture):
+    """Names of PyOpenCL and PyCUDA raise an error with the name of this library. Other names raise
+    the error of Python."""
+    stream = fixture.stream
+    for thing, name, advice in ((stream, "finish", "synchronize()"),
+                                (stream, "is_done", "is_idle()"),
+                                (stream, "wait_for_event", "wait_event()"),
+                                (stream.record(), "synchronize", "wait()")):
+        assert not hasattr(thing, name)
+        assert hasattr(thing, advice.removesuffix("()"))
+        kind = type(thing).__name__
+        with raises(AttributeError, f"'{kind}' object has no attribute '{name}': use {advice}"):
+            getattr(thing, name)
+        with raises(AttributeError, f"'{kind}' object has no attribute 'fnish'") as caught:
+            thing.fnish()
+        assert "use" not in caught.text, caught.text
+
+
 def test_nbytes(fixture):
     """Memory has the size in bytes under the same name as arrays."""
     buffer = fixture.buffer(48)

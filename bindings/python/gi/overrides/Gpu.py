@@ -144,6 +144,21 @@ def _property(name, doc=None):
     return property(lambda self: self.get_property(name), doc=doc)
 
 
+def _advise(owner, **advice):
+    """Adds advice to the errors for attributes that only classes of other libraries have. Type
+    checkers report these attributes, because the class has no __getattr__() of its own."""
+    def get_missing(self, name):
+        if name in advice:
+            raise AttributeError(f"'{owner.__name__}' object has no attribute '{name}': "
+                                 f"use {advice[name]}")
+        # The error of Python, or that of a getter without side effects
+        return object.__getattribute__(self, name)
+
+    get_missing.__name__ = "__getattr__"
+    get_missing.__qualname__ = f"{owner.__name__}.__getattr__"
+    owner.__getattr__ = get_missing
+
+
 class Device(Gpu.Device, _Attributes):
     __setattr__ = _set_attribute
     id = _get("id")
@@ -1381,6 +1396,7 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
                         caller=find_caller(), run=run_later).__await__()
 
 
+_advise(Event, synchronize="wait()")
 Event = override(Event)
 
 
@@ -1715,6 +1731,7 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
                 f"{self.props.n_completed} of {self.props.n_submitted} operations completed>")
 
 
+_advise(Stream, finish="synchronize()", is_done="is_idle()", wait_for_event="wait_event()")
 Stream = override(Stream)
 set_stream_class(Stream)
 
