@@ -14,6 +14,7 @@ import weakref
 from unittest import mock
 
 from gi.module import get_introspection_module
+from gi.repository import Gio
 from python_util import (DEADLINE, GLib, Gpu, Skip, choose_devices, equal, main, need, need_numpy,
                          np, raises, run_without_fast, spin)
 from gi.overrides import _gpumem
@@ -583,6 +584,22 @@ def submit_transfers(stream, buffer, number):
     stream.write(buffer, data, copy=False)
     stream.read_into(buffer, target)
     return number, data, target
+
+
+def test_wait_for_a_number(fixture):
+    """A number in the place of the cancellable raises an error with advice, before the wait."""
+    stream, event = fixture.stream, fixture.stream.record()
+    for call in (event.wait, stream.synchronize):
+        for number in 10, 0.5:
+            with raises(TypeError, "cancellable must be of type Gio.Cancellable, not", repr(number),
+                        f"a limit in seconds is timeout={number}"):
+                call(number)
+        with raises(TypeError, "cancellable") as caught:
+            call("10")
+        assert "timeout" not in caught.text, caught.text
+        call(None, 10)
+        call(timeout=10)
+        call(Gio.Cancellable(), timeout=10.5)
 
 
 def test_wait_releases_data(fixture):

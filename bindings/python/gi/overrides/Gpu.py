@@ -44,8 +44,8 @@ from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, array_over_bytes,
                       bytes_address, call_waiting, export_in_place, held, hold, is_int,
-                      loaded_numpy, new_bytes, poll, refuse_array, refuse_svm, run_behind,
-                      run_behind_submissions, run_copy, run_interruptible, run_later,
+                      loaded_numpy, new_bytes, poll, refuse_array, refuse_number, refuse_svm,
+                      run_behind, run_behind_submissions, run_copy, run_interruptible, run_later,
                       submit_and_await, submit_and_wait, takes_signals, to_glib_bytes, to_pattern,
                       to_fitting_dtype, to_sized_dtype, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
@@ -1296,6 +1296,8 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
         """Waits for the event, for at most timeout seconds, a float; None is no limit. Raises the
         error of the work before it, and Gpu.TimedOutError, which is a TimeoutError, at the end of
         that time. Ctrl-C ends the wait, but not the work."""
+        if cancellable is not None:
+            refuse_number(cancellable)
         return wait(self, cancellable, timeout)
 
     def poll(self, timeout_usec, cancellable=None) -> "EventStatus":
@@ -1710,6 +1712,8 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         """Waits for all work submitted before the call, for at most timeout seconds, a float; None
         is no limit. Raises the error of the work, and Gpu.TimedOutError, which is a TimeoutError,
         at the end of that time. Ctrl-C ends the wait, but not the work."""
+        if cancellable is not None:
+            refuse_number(cancellable)
         if timeout is None and not takes_signals():
             return call_waiting(Gpu.Stream.synchronize, self, cancellable)
         return wait(self.record(), cancellable, timeout, "stream")

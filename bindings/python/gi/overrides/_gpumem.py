@@ -456,6 +456,13 @@ def _to_microseconds(timeout):
     return math.ceil(max(float(timeout), 0) * 1e6) if timeout < _MAX_TIMEOUT else -1
 
 
+def refuse_number(cancellable):
+    """Raises an error with advice for a number of seconds in the place of a cancellable."""
+    if isinstance(cancellable, numbers.Real) and not isinstance(cancellable, bool):
+        raise TypeError(f"cancellable must be of type Gio.Cancellable, not {describe(cancellable)}:"
+                        f" a limit in seconds is timeout={cancellable!r}")
+
+
 def wait(event, cancellable=None, timeout=None, owner="event"):
     """Waits for at most timeout seconds; None is no limit. Error messages call the work that of the
     owner."""
