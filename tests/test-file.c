@@ -592,6 +592,34 @@ file_end (TestFixture *fixture)
   close (fd);
 }
 
+/* The bytes before the end of the file are in the memory. They can be read once a write of the
+ * other bytes has been submitted. */
+static void
+file_end_keeps (TestFixture *fixture)
+{
+  const guint8 value = 5;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuFile) file = file_take (temporary (bytes));
+
+  for (guint kind = 0; kind < N_KINDS; kind++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE + 100, 9);
+      g_autoptr (GBytes) content = NULL;
+      const guint8 *data;
+
+      g_assert_false (reads[kind] (buffer, fixture->stream, 0, file, 0, SIZE + 100, &error));
+      test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte");
+      check_unreadable (buffer);
+      test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), SIZE, 100, &value, 1,
+                                       &error), error);
+      content = test_content (buffer);
+      data = g_bytes_get_data (content, NULL);
+      test_assert_mem (data, g_bytes_get_data (bytes, NULL), SIZE);
+      test_assert_value (data + SIZE, value, 100);
+    }
+}
+
 /* The file fails while the commands of the copy are submitted. */
 static void
 file_empty (TestFixture *fixture)
@@ -1106,6 +1134,7 @@ static const TestEntry entries[] = {
   { "read-fails", file_read_fails },
   { "write-fails", file_write_fails },
   { "short", file_short },
+  { "end-keeps", file_end_keeps },
   { "progress", file_progress },
   { "direct", file_direct }
 };

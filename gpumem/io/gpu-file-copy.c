@@ -720,7 +720,8 @@ copy_async (FileCopy              *copy,
  * If the file fails, the copy fails: its event, waits for it, and later work of the stream, and of
  * streams that are ordered after the copy, get the error of the file, with the position in the
  * file. All bytes before the position are in @memory, the other bytes of the range are undefined.
- * Later work includes all work that is submitted before a wait or a query reports the failure. If
+ * Calls that read @memory fail until a later write of it, even of a part, see #GpuFile. Later work
+ * includes all work that is submitted before a wait or a query reports the failure. If
  * @cancellable is cancelled, the copy ends before the next part of the file, and fails with
  * %G_IO_ERROR_CANCELLED in the same way. The copy checks @cancellable when the stream has reached
  * the copy.

@@ -50,6 +50,10 @@
  * in the file. The contents behind this position are undefined. A file that ends too early is
  * %G_IO_ERROR_PARTIAL_INPUT. A full disk is %G_IO_ERROR_NO_SPACE.
  *
+ * After a file has failed in a read, calls that read the memory fail with the error of the file,
+ * because the last write of the memory failed. To use the bytes before the position, write the
+ * bytes behind it first, for example with gpu_stream_fill().
+ *
  * The file must support positions: regular files and block devices do, pipes and sockets do not.
  * For those, see #GpuInputStream and #GpuOutputStream. The functions do not use the current
  * position of the descriptor. They do not flush data to the disk: use fsync() if a crash of the
