@@ -258,7 +258,33 @@ function range(n, func = i => i) {
 
 // --- without a device --------------------------------------------------------------------------
 
+function readGir() {
+    for (const folder of GLib.getenv('GI_TYPELIB_PATH')?.split(':') ?? []) {
+        const path = GLib.build_filenamev([folder, 'Gpu-1.0.gir']);
+        if (GLib.file_test(path, GLib.FileTest.EXISTS))
+            return new TextDecoder().decode(GLib.file_get_contents(path)[1]);
+    }
+    throw new Skip('the XML of the introspection is not installed');
+}
+
 const plain = {
+    // The overrides list all functions whose numbers need not be whole.
+    async doubles() {
+        const found = [];
+        let type = '', name = '', direction = '';
+        for (const line of readGir().split('\n')) {
+            type = /^    <(?:class|record|interface|union) name="(\w+)"/.exec(line)?.[1] ?? type;
+            name = /^      <(?:function|method|constructor) name="(\w+)"/.exec(line)?.[1] ??
+                (line.startsWith('      <') && !line.startsWith('       ') ? '' : name);
+            direction = /<parameter |<return-value/.test(line) ? line : direction;
+            if (name !== '' && /<type name="g(double|float)"/.test(line) &&
+                direction.includes('<parameter ') && !direction.includes('"out"'))
+                found.push(`${type}.${name}`);
+        }
+        equal([...new Set(found)].sort().join(), 'Arguments.add_double,Color.new,' +
+            'MemoryPool.set_fraction,MemoryPool.set_fragmentation_target');
+    },
+
     names() {
         equal(Gpu.MapFlags.READ | Gpu.MapFlags.WRITE, 3);
         equal(Gpu.MemoryFlags.UNTRACKED, 64);
@@ -920,6 +946,47 @@ const tests = {
         equalData(await buffer.read(14n), ramp(16).subarray(14));
         assert(buffer.read(-1).catch(() => null) instanceof Promise);
         assert(buffer.map(0, -1).catch(() => null) instanceof Promise);
+    },
+
+    // Functions from C refuse numbers that are not whole. gjs refuses numbers out of range.
+    async wrongNumbersOfC(fixture) {
+        const {context, stream} = fixture;
+        const {NONE} = Gpu.MemoryFlags;
+        const buffer = fixture.bufferFrom(ramp(16));
+        const pool = Gpu.MemoryPool.new(context);
+        const other = Gpu.LimitAllocator.new(pool, 1000);
+        const array = Gpu.Array.new(context, Gpu.DType.INT32, [2, 3]);
+        for (const [call, ...words] of [
+            [() => Gpu.Buffer.new(context, NONE, NaN), 'Buffer.new()', 'size', 'NaN'],
+            [() => Gpu.Buffer.new(context, NONE, 1.5), 'Buffer.new()', 'size', '1.5'],
+            [() => buffer.slice(0, Infinity), 'Buffer.slice()', 'size', 'Infinity'],
+            [() => buffer.read_bytes(null, 0.5, 1, null), 'Buffer.read_bytes()', 'offset', '0.5'],
+            [() => buffer.read_bytes_async(null, 0, NaN, null), 'Buffer.read_bytes_async()', 'NaN'],
+            [() => stream.read_bytes(buffer, 0, 1.5), 'Stream.read_bytes()', 'size', '1.5'],
+            [() => Gpu.Extent.new(1, 2.5, 1), 'Extent.new()', 'height', '2.5'],
+            [() => Gpu.Array.new(context, Gpu.DType.INT32, [2, NaN]), 'Array.new()', 'shape',
+                'whole numbers', 'not NaN'],
+            [() => array.reshape([1.5, 4]), 'Array.reshape()', 'shape', '1.5'],
+            [() => stream.take_rows(array, array, [0, 0.5]), 'Stream.take_rows()', 'rows', '0.5'],
+            [() => pool.alloc_buffer(NaN, null), 'MemoryPool.alloc_buffer()', 'size', 'NaN'],
+            [() => pool.alloc(1.5), 'Allocator.alloc()', 'size', '1.5'],
+            [() => other.alloc(1.5), 'Allocator.alloc()', 'size', '1.5'],
+            [() => pool.set_limit(-0.5), 'MemoryPool.set_limit()', 'limit', '-0.5'],
+            [() => stream.record().wait_timeout(0.1, null), 'Event.wait_timeout()', '0.1'],
+            [() => Gpu.dtype_get_number(Gpu.DTypeKind.INT, NaN), 'Gpu.dtype_get_number()', 'NaN'],
+        ])
+            await raises(TypeError, call, ...words, 'whole number');
+        for (const size of [-1, 2 ** 64, -1n])
+            await raises(Error, () => Gpu.Buffer.new(context, NONE, size), 'out of range');
+
+        equalData(buffer.read_bytes(null, 4, 4n, null).toArray(), ramp(16).subarray(4, 8));
+        equal(Gpu.Buffer.new(context, NONE, 3.0).get_size(), 3);
+        equal(array.reshape([3, 2], Gpu.ArrayOrder.C).shape.join(), '3,2');
+        equal(Gpu.Arguments.new().add_double(0.5), undefined);
+        equal([...Gpu.Color.new(0.5, 0.25, 0, 1)].join(), '0.5,0.25,0,1');
+        assert(pool.set_fraction(0.5));
+        pool.set_fragmentation_target(0.25);
+        equal(pool.fragmentation_target, 0.25);
     },
 
     async wrongOptions(fixture) {

@@ -814,6 +814,50 @@ function _checkArguments() {
 
 // --- changes of the functions from C -------------------------------------------------------
 
+function _isWhole(value) {
+    return typeof value === 'number' ? Number.isInteger(value)
+        : !Array.isArray(value) || value.every(_isWhole);
+}
+
+// Returns a function that calls a function from C, but throws a TypeError for a number that is not
+// whole. gjs would convert NaN and Infinity to 0, and 1.5 to 1.
+function _wholeNumbers(where, names, native) {
+    const isWhole = _isWhole;                   // gjs looks up functions of the module slowly
+    return function (...args) {
+        const wrong = args.findIndex(arg => !isWhole(arg));
+        if (wrong >= 0) {
+            const list = [args[wrong]].flat();
+            throw new TypeError(`Gpu.${where}(): ${names[wrong]} must be ${
+                Array.isArray(args[wrong]) ? 'whole numbers' : 'a whole number'}, not ${
+                list.find(arg => !isWhole(arg))}`);
+        }
+        return native.apply(this, args);
+    };
+}
+
+// Makes functions from C check their numbers, except those with parameters of type double.
+function _checkNumbers() {
+    const others = ['Arguments.add_double', 'Color.new', 'MemoryPool.set_fraction',
+        'MemoryPool.set_fragmentation_target'];
+    const wrap = (object, path) => {
+        for (const name of Object.getOwnPropertyNames(object)) {
+            const native = Object.getOwnPropertyDescriptor(object, name)?.value;
+            // "method Gpu.Buffer.slice(offset, size) {\n\t/* wrapper for native symbol ... */"
+            const [, names] = typeof native !== 'function'
+                ? [] : /\((.+)\) {\s+\/\* wrapper for native/.exec(native.toString()) ?? [];
+            if (names !== undefined && !others.includes(path + name))
+                object[name] = _wholeNumbers(path + name, names.split(', '), native);
+        }
+    };
+    for (const [type, value] of Object.getOwnPropertyNames(Gpu).map(name => [name, Gpu[name]])) {
+        if (typeof value === 'function') {
+            wrap(value, `${type}.`);
+            wrap(value.prototype ?? {}, `${type}.`);
+        }
+    }
+    wrap(Gpu, '');
+}
+
 // Makes functions accept data for arguments that are a GBytes or an array of bytes in C. The
 // numbers are the positions of these arguments.
 function _acceptData() {
@@ -974,6 +1018,7 @@ function _strings() {
 function _init() {
     Gpu = this;
 
+    _checkNumbers();                            // first: the functions below call these functions
     Gpu.Local = Local;
     _checkTexts();
     _acceptData();                              // first: promises reject if the data are wrong
