@@ -2199,6 +2199,54 @@ test_edges_budget (Fixture       *fixture,
   give_groups (fixture, blocks);
 }
 
+/* --- which chunks move ----------------------------------------------------------------- */
+
+/* A chunk that is larger than needed also moves, and if it does not fit, smaller chunks replace it:
+ * the pool never has more memory than before. */
+static void
+test_moved_larger (void)
+{
+  Sim *sim = sim_new (2048 * MIB, 64 * KIB, 2 * MIB, TRUE);
+  GpuPool *pool = sim_pool_new (sim);
+  SimStream *stream = sim_stream_new (sim, 0);
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64 };
+  GpuMemoryBlock *large, *wide, *next, *last, *block;
+  GpuPoolStats stats;
+  SimStats made;
+
+  _gpu_pool_set_limits (pool, &limits);
+  large = _gpu_pool_alloc (pool, 1200 * MIB, 0, stream, NULL);
+
+  /* Two chunks of 4 MiB: a 280th of the peak, in granules. A block then uses one of them. */
+  wide = _gpu_pool_alloc (pool, 8 * MIB, 0, stream, NULL);
+  next = _gpu_pool_alloc (pool, 2 * MIB, 0, stream, NULL);
+  last = _gpu_pool_alloc (pool, 4 * MIB, 0, stream, NULL);
+  _gpu_pool_release (wide, stream);
+  wide = _gpu_pool_alloc (pool, 4 * MIB, 0, stream, NULL);
+  sim_get_stats (sim, &made);
+  g_assert_cmpuint (made.bytes, ==, 1214 * MIB);
+  g_assert_cmpuint (made.n_chunks, ==, 605);
+
+  /* The request extends the range at the end by 2 MiB. */
+  limits.soft_limit = made.bytes;
+  _gpu_pool_set_limits (pool, &limits);
+  _gpu_pool_release (last, stream);
+  block = _gpu_pool_alloc (pool, 6 * MIB, 0, stream, NULL);
+  g_assert_nonnull (block);
+  sim_get_stats (sim, &made);
+  g_assert_cmpuint (made.peak_bytes, ==, 1214 * MIB);
+  _gpu_pool_get_stats (pool, &stats);
+  g_assert_cmpuint (stats.managed_bytes, ==, 1212 * MIB);
+
+  _gpu_pool_release (block, stream);
+  _gpu_pool_release (wide, stream);
+  _gpu_pool_release (next, stream);
+  _gpu_pool_release (large, stream);
+  _gpu_pool_free (pool);
+  sim_stream_unref (stream);
+  sim_free (sim);
+}
+
 /* While a pool is frozen, no chunk is mapped a second time, and none is unmapped. */
 static void
 test_edges_frozen (Fixture       *fixture,
@@ -2772,6 +2820,7 @@ add_chunks (void)
   add_pending ("failure", test_pending_failure);
   add_pending ("trimmed", test_pending_trimmed);
   add_pending ("forgotten", test_pending_forgotten);
+  g_test_add_func ("/pool-core/moved-larger", test_moved_larger);
   g_test_add_func ("/pool-core/early-growth", test_early_growth);
 }
 

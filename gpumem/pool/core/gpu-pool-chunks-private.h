@@ -80,6 +80,8 @@ typedef struct
   GpuPoolChunks        *chunks;
   const GpuPoolRequest *request;
   gsize                 largest;    /* largest new chunk, in bytes */
+  guint64               allowed;    /* managed bytes above which moved chunks are destroyed before
+                                     * others are created */
   gboolean              is_frugal;  /* the owner has no more memory: saves what is possible */
   gboolean              overshoot;  /* may move more granules than needed, because only whole chunks
                                      * can be moved */
@@ -139,9 +141,16 @@ GPtrArray *_gpu_pool_find_ranges   (GpuPool              *pool,
 /* Returns whether chunks with pending uses may be moved: stale mappings must leave enough
  * addresses. */
 gboolean   _gpu_pool_may_move_pending (GpuPool            *pool);
+/* Makes the @units at @offset, which are part of the free node @node, a busy node. Returns the free
+ * node that follows, if any. */
+GpuPoolNode *_gpu_pool_cut_out     (GpuPool            *pool,
+                                    GpuPoolNode       **node,
+                                    guint32             offset,
+                                    guint32             units);
 /* Takes whole chunks, together at most @max granules, from free ranges whose use has completed, and
- * then from free ranges that the request, if any, may use. Returns the number of granules
- * taken. */
+ * then from free ranges that the request, if any, may use. If these do not suffice for the request,
+ * also takes a larger chunk whose use has completed. If that chunk does not fit into the unmapped
+ * ranges, smaller chunks replace it. Returns the number of granules taken, at most @max. */
 guint32    _gpu_pool_take_chunks   (GpuPoolGrowth      *growth,
                                     guint32             max);
 

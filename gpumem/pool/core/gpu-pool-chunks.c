@@ -104,41 +104,32 @@ fail_limit (guint64   bytes,
   return FALSE;
 }
 
+/* Destroys moved chunks as far as a new chunk of @n granules would exceed the allowed memory. Such
+ * moved chunks are too large for the unmapped ranges. Returns whether the pool may create the new
+ * chunk. Chunks of growth->stale that do not fit into the placement remain, and so do moved chunks
+ * with stale mappings, so the pool may need more new chunks than move_chunks() has assumed. */
 static gboolean
-is_above_limit (GpuPool *pool,
-                guint32  n)
+make_way (GpuPoolGrowth *growth,
+          guint32        n)
 {
-  gboolean is_above;
+  GpuPool *pool = growth->pool;
 
-  _gpu_pool_lock (&pool->lock);
-  is_above = pool->limits.limit != 0
-             && pool->stats.managed_bytes + n * pool->config.granularity > pool->limits.limit;
-  _gpu_pool_unlock (&pool->lock);
-
-  return is_above;
-}
-
-/* Returns whether a new chunk of @n granules would exceed the limit of the pool, and destroys moved
- * chunks to avoid that. Chunks of growth->stale that do not fit into the placement remain, and so
- * do moved chunks with stale mappings, so the pool may need more new chunks than move_chunks() has
- * assumed. */
-static gboolean
-exceeds_limit (GpuPoolGrowth *growth,
-               guint32        n)
-{
-  while (is_above_limit (growth->pool, n))
+  for (;;)
     {
       guint n_moved = growth->moved->len;
+      guint64 managed, limit;
 
-      if (n_moved == 0)
-        return TRUE;
+      _gpu_pool_lock (&pool->lock);
+      managed = pool->stats.managed_bytes + n * pool->config.granularity;
+      limit = pool->limits.limit;
+      _gpu_pool_unlock (&pool->lock);
 
-      _gpu_pool_drop_chunk (growth->pool,
-                            &g_array_index (growth->moved, GpuPoolChunk, n_moved - 1));
+      if (n_moved == 0 || managed <= growth->allowed)
+        return limit == 0 || managed <= limit;
+
+      _gpu_pool_drop_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, n_moved - 1));
       g_array_set_size (growth->moved, n_moved - 1);
     }
-
-  return FALSE;
 }
 
 /* Creates the largest chunk of at most @max granules that the growth may use. */
@@ -152,7 +143,7 @@ create_chunk (GpuPoolGrowth  *growth,
   gsize granularity = pool->config.granularity;
 
   chunk->n = CLAMP (growth->largest / granularity, 1, max);
-  if (exceeds_limit (growth, chunk->n))
+  if (!make_way (growth, chunk->n))
     return fail_limit (chunk->n * granularity, error);
 
   chunk->handle = pool->ops.create_chunk (pool->owner, chunk->n * granularity, error);
@@ -363,6 +354,24 @@ destroy_moved (GpuPoolGrowth *growth)
 
 /* --- growth ---------------------------------------------------------------------------- */
 
+/* Returns the number of managed bytes up to which the pool may grow for @request with @waste. */
+static guint64
+get_allowed (GpuPool              *pool,
+             const GpuPoolRequest *request,
+             double                waste)
+{
+  guint64 used = _gpu_pool_sum_used (pool) + gpu_pool_bytes (pool, request->units);
+  guint64 allowed = MAX (pool->most_used_bytes, used) * (1.0 + waste)
+                    + SLACK * pool->config.granularity;
+
+  if (pool->limits.soft_limit != 0)
+    allowed = MIN (allowed, pool->limits.soft_limit);
+  if (pool->limits.limit != 0)
+    allowed = MIN (allowed, pool->limits.limit);
+
+  return allowed;
+}
+
 /* A request needs @cost bytes of mapped memory. Returns the number of these bytes that must come
  * from moved chunks, to keep the managed memory within the allowed @waste. */
 static guint64
@@ -371,15 +380,8 @@ get_shortage (GpuPool              *pool,
               guint64               cost,
               double                waste)
 {
-  guint64 used = _gpu_pool_sum_used (pool) + gpu_pool_bytes (pool, request->units);
-  guint64 allowed = MAX (pool->most_used_bytes, used) * (1.0 + waste)
-                    + SLACK * pool->config.granularity;
+  guint64 allowed = get_allowed (pool, request, waste);
   guint64 managed = pool->stats.managed_bytes + cost;
-
-  if (pool->limits.soft_limit != 0)
-    allowed = MIN (allowed, pool->limits.soft_limit);
-  if (pool->limits.limit != 0)
-    allowed = MIN (allowed, pool->limits.limit);
 
   return managed > allowed ? MIN (managed - allowed, cost) : 0;
 }
@@ -420,6 +422,10 @@ move_chunks (GpuPoolGrowth           *growth,
 
   growth->largest = MIN (growth->request->size / CHUNK_REQUEST, MAX_CHUNK);
   growth->largest = MIN (growth->largest, pool->most_used_bytes / CHUNK_PEAK);
+
+  growth->allowed = get_allowed (pool, growth->request, pool->limits.waste);
+  if (growth->is_frugal)
+    growth->allowed = MIN (growth->allowed, pool->stats.managed_bytes);
 
   if (gpu_pool_is_frozen (pool))
     shortage = 0;

@@ -159,34 +159,6 @@ find_unmapped (GpuPool *pool,
   return best;
 }
 
-/* Makes the @units at @offset, which are part of the free node @node, a busy node. Returns the free
- * node that follows, if any. */
-static GpuPoolNode *
-cut_out (GpuPool      *pool,
-         GpuPoolNode **node,
-         guint32       offset,
-         guint32       units)
-{
-  GpuPoolNode *part = *node, *rest = NULL;
-  guint64 use = part->use;
-
-  _gpu_pool_heap_remove (pool, part);
-  if (offset > part->offset)
-    {
-      GpuPoolNode *front = part;
-
-      part = _gpu_pool_heap_split (pool, front, offset - front->offset);
-      _gpu_pool_heap_add (pool, front, use);
-    }
-  if (part->units > units)
-    rest = _gpu_pool_heap_add (pool, _gpu_pool_heap_split (pool, part, units), use);
-
-  part->use = use;
-  *node = part;
-
-  return rest;
-}
-
 static void
 take_head_and_tail (GpuPoolGrowth *growth)
 {
@@ -198,7 +170,7 @@ take_head_and_tail (GpuPoolGrowth *growth)
   if (head->node != NULL)
     {
       guint32 end = (head->chunk.first + head->chunk.n) * granule;
-      GpuPoolNode *rest = cut_out (pool, &head->node, end - head->units, head->units);
+      GpuPoolNode *rest = _gpu_pool_cut_out (pool, &head->node, end - head->units, head->units);
 
       /* The head may have been cut from the node of the tail, or from a neighbour that has now been
        * joined with it. */
@@ -210,7 +182,7 @@ take_head_and_tail (GpuPoolGrowth *growth)
 
   if (tail->node != NULL)
     {
-      cut_out (pool, &tail->node, tail_offset, tail->units);
+      _gpu_pool_cut_out (pool, &tail->node, tail_offset, tail->units);
       tail->use = tail->node->use;
     }
 }
@@ -348,7 +320,7 @@ reunite (GpuPool            *pool,
 {
   GpuPoolNode *hidden = split->hidden[i];
 
-  cut_out (pool, &node, begin, units);
+  _gpu_pool_cut_out (pool, &node, begin, units);
   gpu_pool_node_set_state (hidden, GPU_POOL_NODE_BUSY);
   if (i == 0)
     _gpu_pool_heap_join_next (pool, node);

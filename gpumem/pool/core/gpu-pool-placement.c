@@ -383,6 +383,47 @@ take_stale (GpuPoolGrowth *growth,
     }
 }
 
+GpuPoolNode *
+_gpu_pool_cut_out (GpuPool      *pool,
+                   GpuPoolNode **node,
+                   guint32       offset,
+                   guint32       units)
+{
+  GpuPoolNode *part = *node, *rest = NULL;
+  guint64 use = part->use;
+
+  _gpu_pool_heap_remove (pool, part);
+  if (offset > part->offset)
+    {
+      GpuPoolNode *front = part;
+
+      part = _gpu_pool_heap_split (pool, front, offset - front->offset);
+      _gpu_pool_heap_add (pool, front, use);
+    }
+  if (part->units > units)
+    rest = _gpu_pool_heap_add (pool, _gpu_pool_heap_split (pool, part, units), use);
+
+  part->use = use;
+  *node = part;
+
+  return rest;
+}
+
+/* Returns the granule at which the first whole chunk of @node begins, if @node has a whole
+ * chunk. */
+static guint32
+find_whole (const GpuPoolChunks *chunks,
+            const GpuPoolNode   *node)
+{
+  guint32 at = (node->offset + chunks->granule - 1) / chunks->granule;
+
+  /* Skip a chunk that begins before the range: only whole chunks can be moved. */
+  if (at < (node->offset + node->units) / chunks->granule && chunks->granules[at].first != at)
+    at = chunks->granules[at].first + chunks->granules[at].n;
+
+  return at;
+}
+
 /* Takes whole chunks from @node, which is free, and which the request may use. */
 static guint32
 take_chunks (GpuPoolGrowth *growth,
@@ -393,15 +434,11 @@ take_chunks (GpuPoolGrowth *growth,
   gboolean is_pending = !_gpu_pool_heap_is_completed (pool, node->use);
   GpuPoolChunks *chunks = growth->chunks;
   guint32 granule = chunks->granule, taken = 0, n = 0;
-  guint32 at = (node->offset + granule - 1) / granule;
   guint32 end = (node->offset + node->units) / granule;
   guint32 from, to;
 
-  /* Skip a chunk that begins before the range: only whole chunks can be moved. */
-  if (at < end && chunks->granules[at].first != at)
-    at = chunks->granules[at].first + chunks->granules[at].n;
-
-  for (from = to = at; to < end && count_taken (growth) + n < GPU_POOL_MAX_MOVED;
+  for (from = to = find_whole (chunks, node);
+       to < end && count_taken (growth) + n < GPU_POOL_MAX_MOVED;
        to += chunks->granules[to].n, n++)
     {
       GpuPoolChunk chunk = { chunks->granules[to].handle, to, chunks->granules[to].n };
@@ -415,18 +452,7 @@ take_chunks (GpuPoolGrowth *growth,
 
   if (taken > 0)
     {
-      guint64 use = node->use;
-
-      _gpu_pool_heap_remove (pool, node);
-      if (from * granule > node->offset)
-        {
-          GpuPoolNode *front = node;
-
-          node = _gpu_pool_heap_split (pool, front, from * granule - front->offset);
-          _gpu_pool_heap_add (pool, front, use);
-        }
-      if (node->units > taken * granule)
-        _gpu_pool_heap_add (pool, _gpu_pool_heap_split (pool, node, taken * granule), use);
+      _gpu_pool_cut_out (pool, &node, from * granule, taken * granule);
       if (is_pending)
         take_stale (growth, node, from, to);
       else
@@ -493,6 +519,54 @@ _gpu_pool_may_move_pending (GpuPool *pool)
   return pool->chunks->n_stale < pool->chunks->n_granules / MAX_STALE;
 }
 
+/* Finds the smallest chunk of at least @least granules in the free ranges whose use has completed.
+ * Returns its range, or NULL if there is none. */
+static GpuPoolNode *
+find_larger_chunk (GpuPoolGrowth *growth,
+                   guint32        least,
+                   GpuPoolChunk  *chunk)
+{
+  const GpuPoolChunks *chunks = growth->chunks;
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (growth->pool, NULL,
+                                                        least * chunks->granule);
+  GpuPoolNode *found = NULL;
+
+  for (guint i = 0; i < ranges->len; i++)
+    {
+      GpuPoolNode *node = g_ptr_array_index (ranges, i);
+      guint32 end = (node->offset + node->units) / chunks->granule;
+      guint32 at = find_whole (chunks, node), n;
+
+      for (; at < end && at + (n = chunks->granules[at].n) <= end; at += n)
+        if (n >= least && (found == NULL || n < chunk->n))
+          {
+            *chunk = (GpuPoolChunk) { chunks->granules[at].handle, at, n };
+            found = node;
+          }
+    }
+
+  return found;
+}
+
+/* Takes a chunk that is larger than needed. Returns whether there is one. */
+static gboolean
+take_larger_chunk (GpuPoolGrowth *growth,
+                   guint32        needed)
+{
+  guint32 granule = growth->chunks->granule;
+  GpuPoolChunk chunk = { NULL, };
+  GpuPoolNode *node = find_larger_chunk (growth, needed, &chunk);
+
+  if (node == NULL)
+    return FALSE;
+
+  _gpu_pool_cut_out (growth->pool, &node, chunk.first * granule, chunk.n * granule);
+  g_array_append_val (growth->moved, chunk);
+  g_ptr_array_add (growth->holes, node);
+
+  return TRUE;
+}
+
 guint32
 _gpu_pool_take_chunks (GpuPoolGrowth *growth,
                        guint32        max)
@@ -501,6 +575,10 @@ _gpu_pool_take_chunks (GpuPoolGrowth *growth,
 
   if (taken < max && growth->request != NULL && _gpu_pool_may_move_pending (growth->pool))
     taken += take_chunks_for (growth, growth->request, max - taken);
+
+  if (taken < max && growth->request != NULL && count_taken (growth) < GPU_POOL_MAX_MOVED
+      && take_larger_chunk (growth, max - taken))
+    taken = max;
 
   return taken;
 }
