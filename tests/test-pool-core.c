@@ -2079,6 +2079,63 @@ test_edges_failure (Fixture       *fixture,
   g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
 }
 
+/* If all memory is free, but work of the stream is pending, parts of the same granule at two places
+ * become one granule again, without a wait for that work. The sim checks that no other block uses
+ * the memory at the old addresses. */
+static void
+test_edges_reunited (Fixture       *fixture,
+                     gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_PIECES], *block, *rest;
+  gsize size;
+
+  take_pieces (fixture, blocks, fixture->a);
+  size = get_stats (fixture).managed_bytes;
+  sim_set_capacity (fixture->sim, size);
+
+  block = take (fixture, 2432 * KIB, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 2);
+  give (fixture, block, fixture->a);
+  for (guint i = 0; i < N_PIECES; i += 2)
+    give (fixture, blocks[i], fixture->a);
+
+  block = take (fixture, size - 2 * MIB, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, size);
+  rest = take (fixture, 2 * MIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).n_steals, ==, 1);
+
+  give (fixture, rest, fixture->b);
+  give (fixture, block, fixture->a);
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
+}
+
+/* Another stream that gets a part of such a granule waits for the pending work. */
+static void
+test_edges_reunited_use (Fixture       *fixture,
+                         gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_PIECES], *block, *other;
+
+  take_pieces (fixture, blocks, fixture->a);
+  sim_set_capacity (fixture->sim, get_stats (fixture).managed_bytes);
+  block = take (fixture, 2432 * KIB, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 2);
+  give (fixture, block, fixture->a);
+
+  sim_set_capacity (fixture->sim, 256 * MIB);
+  block = take (fixture, 4 * MIB, fixture->a);
+  g_assert_cmpuint (get_stats (fixture).largest_free, ==, 1280 * KIB);
+  other = take (fixture, 1280 * KIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).n_steals, ==, 1);
+
+  give (fixture, other, fixture->b);
+  give (fixture, block, fixture->a);
+  for (guint i = 0; i < N_PIECES; i += 2)
+    give (fixture, blocks[i], fixture->a);
+}
+
 #define N_GROUPS 12
 #define N_BLOCKS (5 * N_GROUPS)
 
@@ -2807,6 +2864,8 @@ add_chunks (void)
   add_edges ("count", FALSE, test_edge_count);
   add_edges ("pending", FALSE, test_edges_pending);
   add_edges ("own-pending", FALSE, test_edges_own);
+  add_edges ("reunited-pending", FALSE, test_edges_reunited);
+  add_edges ("reunited-use", FALSE, test_edges_reunited_use);
   add_edges ("failure", FALSE, test_edges_failure);
   add_edges ("share", FALSE, test_edges_share);
   add_edges ("preferred", FALSE, test_edges_preferred);

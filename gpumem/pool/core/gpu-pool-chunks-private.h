@@ -168,15 +168,21 @@ void       _gpu_pool_split_chunks  (GpuPoolGrowth      *growth,
                                     GpuPoolPlacement   *placement);
 /* Frees the edges, if the growth has failed. */
 void       _gpu_pool_return_edges  (GpuPoolGrowth      *growth);
-/* Unmaps each split chunk from one of its two places, if the part of the chunk that this mapping
- * owns is free and its use has completed. Caller does not hold lock. */
-void       _gpu_pool_reunite_chunks (GpuPool           *pool);
+/* Removes one of the two mappings of each split chunk, if the part of the chunk that this mapping
+ * owns is free, and its use has completed or is by the stream of @request (nullable). In the latter
+ * case the mapping becomes stale. Caller does not hold lock. */
+void       _gpu_pool_reunite_chunks (GpuPool              *pool,
+                                     const GpuPoolRequest *request);
 
 /* --- stale mappings: caller holds growth_lock -------------------------------------------- */
 
 /* Returns the old mapping of a chunk that the growth moves, or NULL if it has none. */
 GpuPoolStale *_gpu_pool_find_stale  (GpuPoolGrowth      *growth,
                                      gpointer            handle);
+/* Adds the mapping of @chunk, whose addresses are @node, with a pending use. Caller holds lock. */
+void       _gpu_pool_add_stale      (GpuPool            *pool,
+                                     const GpuPoolChunk *chunk,
+                                     GpuPoolNode        *node);
 /* Keeps the old mappings of the chunks that were moved. Frees those of the others, or of all chunks
  * if the growth has failed. Caller holds lock. */
 void       _gpu_pool_keep_stale     (GpuPoolGrowth      *growth,

@@ -647,10 +647,11 @@ get_supply (GpuPool              *pool,
 
 /* Unmaps the chunks that are mapped twice from one place, as far as pending uses allow. */
 static void
-unmap_doubles (GpuPool *pool)
+unmap_doubles (GpuPool              *pool,
+               const GpuPoolRequest *request)
 {
   _gpu_pool_unmap_stale (pool);
-  _gpu_pool_reunite_chunks (pool);
+  _gpu_pool_reunite_chunks (pool, request);
 }
 
 /* Avoids growth beyond the limit `waste`. If growth would exceed this limit, first tries memory
@@ -667,7 +668,7 @@ find_more (GpuPool              *pool,
     return NULL;
 
   _gpu_pool_reclaim_completed (pool);
-  unmap_doubles (pool);
+  unmap_doubles (pool, request);
   node = _gpu_pool_lock_and_serve (pool, request);
   if (node == NULL && !request->is_lent)
     pending = _gpu_pool_list_uses (pool, request);
@@ -683,7 +684,7 @@ _gpu_pool_chunks_serve (GpuPool              *pool,
                         const GpuPoolRequest *request)
 {
   _gpu_pool_reclaim_completed (pool);
-  unmap_doubles (pool);
+  unmap_doubles (pool, request);
 
   return grow (pool, request, EDGES, NULL);
 }
@@ -703,7 +704,7 @@ _gpu_pool_chunks_grow (GpuPool               *pool,
   if (node == NULL && _gpu_error_is_out_of_memory (local_error))
     {
       g_clear_error (&local_error);
-      unmap_doubles (pool);
+      unmap_doubles (pool, request);
       node = grow (pool, request, FRUGAL, &local_error);
     }
 
@@ -724,7 +725,7 @@ _gpu_pool_chunks_shrink (GpuPool *pool,
     {
       GpuPoolGrowth growth;
 
-      unmap_doubles (pool);
+      unmap_doubles (pool, NULL);
       start (&growth, pool, NULL);
       growth.overshoot = TRUE;
 

@@ -288,12 +288,14 @@ _gpu_pool_split_chunks (GpuPoolGrowth    *growth,
 }
 
 /* Returns the free node that contains all units that mapping @i of @split owns, or NULL if this
- * mapping is in use. The hidden units may have been used at the same addresses before the split. */
+ * mapping is in use. @request (nullable) may use these units. The hidden units may have been used
+ * at the same addresses before the split. */
 static GpuPoolNode *
-find_owned (GpuPool            *pool,
-            const GpuPoolSplit *split,
-            guint               i,
-            GpuPoolChunk       *owned)
+find_owned (GpuPool              *pool,
+            const GpuPoolRequest *request,
+            const GpuPoolSplit   *split,
+            guint                 i,
+            GpuPoolChunk         *owned)
 {
   guint32 granule = pool->chunks->granule;
   GpuPoolNode *node = i == 0 ? split->hidden[0]->prev : split->hidden[1]->next;
@@ -303,13 +305,24 @@ find_owned (GpuPool            *pool,
   *owned = (GpuPoolChunk) { NULL, begin, units };
 
   return node != NULL && gpu_pool_node_state (node) == GPU_POOL_NODE_FREE
-         && _gpu_pool_heap_is_completed (pool, node->use)
-         && _gpu_pool_heap_is_completed (pool, split->hidden[i]->use) && node->offset <= begin
+         && _gpu_pool_may_use (pool, request, node->use)
+         && _gpu_pool_may_use (pool, request, split->hidden[i]->use) && node->offset <= begin
          && (guint64) node->offset + node->units >= (guint64) begin + units ? node : NULL;
 }
 
-/* Makes the addresses of mapping @i a busy node, which it returns, and the hidden addresses of the
- * other mapping free. */
+/* Returns the later of two uses that find_owned() accepts, or 0 if both have completed. If both are
+ * pending, they are by one stream. */
+static guint64
+get_later (GpuPool *pool,
+           guint64  use,
+           guint64  other)
+{
+  return MAX (_gpu_pool_heap_is_completed (pool, use) ? 0 : use,
+              _gpu_pool_heap_is_completed (pool, other) ? 0 : other);
+}
+
+/* Makes the addresses of mapping @i a busy node, which it returns with the pending use, if any.
+ * Makes the hidden addresses of the other mapping free. */
 static GpuPoolNode *
 reunite (GpuPool            *pool,
          const GpuPoolSplit *split,
@@ -319,6 +332,7 @@ reunite (GpuPool            *pool,
          guint32             units)
 {
   GpuPoolNode *hidden = split->hidden[i];
+  guint64 use = get_later (pool, node->use, hidden->use);
 
   _gpu_pool_cut_out (pool, &node, begin, units);
   gpu_pool_node_set_state (hidden, GPU_POOL_NODE_BUSY);
@@ -332,13 +346,15 @@ reunite (GpuPool            *pool,
 
   pool->chunks->granules[split->first[1 - i]].is_split = FALSE;
   gpu_pool_node_set_state (split->hidden[1 - i], GPU_POOL_NODE_BUSY);
-  _gpu_pool_heap_add (pool, split->hidden[1 - i], 0);
+  _gpu_pool_heap_add (pool, split->hidden[1 - i], use);
+  node->use = use;
 
   return node;
 }
 
 void
-_gpu_pool_reunite_chunks (GpuPool *pool)
+_gpu_pool_reunite_chunks (GpuPool              *pool,
+                          const GpuPoolRequest *request)
 {
   GArray *splits = pool->chunks->splits;
   g_autoptr (GArray) unmapped = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
@@ -354,20 +370,29 @@ _gpu_pool_reunite_chunks (GpuPool *pool)
       return;
     }
 
+  if (!_gpu_pool_may_move_pending (pool))
+    request = NULL;
+
   for (guint i = splits->len; i > 0; i--)
     for (guint j = 0; j < 2; j++)
       {
         GpuPoolSplit split = g_array_index (splits, GpuPoolSplit, i - 1);
         GpuPoolChunk owned, chunk = { split.handle, split.first[j], split.n };
-        GpuPoolNode *node = find_owned (pool, &split, j, &owned);
+        GpuPoolNode *node = find_owned (pool, request, &split, j, &owned);
 
-        if (node != NULL)
+        if (node == NULL)
+          continue;
+
+        g_array_remove_index_fast (splits, i - 1);
+        node = reunite (pool, &split, j, node, owned.first, owned.n);
+        if (node->use != 0)
+          _gpu_pool_add_stale (pool, &chunk, node);
+        else
           {
-            g_array_remove_index_fast (splits, i - 1);
-            g_ptr_array_add (nodes, reunite (pool, &split, j, node, owned.first, owned.n));
+            g_ptr_array_add (nodes, node);
             g_array_append_val (unmapped, chunk);
-            break;
           }
+        break;
       }
   _gpu_pool_unlock_and_destroy (pool);
 

@@ -3,7 +3,7 @@
  * Stale mappings. A chunk that pending work uses can be moved for a request of the same stream,
  * whose work runs later: the chunk is mapped a second time, at the addresses of the request, and
  * remains mapped at its old addresses until the pending work has completed. So the pool neither
- * waits nor grows if the host is ahead of the device.
+ * waits nor grows if the host is ahead of the device. A split chunk is reunited in the same way.
  */
 #include "config.h"
 
@@ -32,24 +32,29 @@ _gpu_pool_find_stale (GpuPoolGrowth *growth,
 }
 
 void
+_gpu_pool_add_stale (GpuPool            *pool,
+                     const GpuPoolChunk *chunk,
+                     GpuPoolNode        *node)
+{
+  GpuPoolStale stale = { *chunk, node, TRUE, FALSE };
+
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_HIDDEN);
+  pool->chunks->n_stale += chunk->n;
+  g_array_append_val (pool->chunks->stale, stale);
+}
+
+void
 _gpu_pool_keep_stale (GpuPoolGrowth *growth,
                       gboolean       has_failed)
 {
-  GpuPoolChunks *chunks = growth->chunks;
-
   for (guint i = 0; i < growth->stale->len; i++)
     {
       GpuPoolStale *stale = &g_array_index (growth->stale, GpuPoolStale, i);
 
       if (has_failed || !stale->is_moved)
-        {
-          _gpu_pool_heap_add (growth->pool, stale->node, stale->node->use);
-          continue;
-        }
-
-      gpu_pool_node_set_state (stale->node, GPU_POOL_NODE_HIDDEN);
-      chunks->n_stale += stale->chunk.n;
-      g_array_append_val (chunks->stale, *stale);
+        _gpu_pool_heap_add (growth->pool, stale->node, stale->node->use);
+      else
+        _gpu_pool_add_stale (growth->pool, &stale->chunk, stale->node);
     }
 }
 
