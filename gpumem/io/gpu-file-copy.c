@@ -777,9 +777,9 @@ gpu_stream_read_file (GpuStream     *stream,
  *
  * Writes @memory to a file, in the order of the stream. Returns at once. Commands of the stream
  * copy to page-locked memory of the context (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync),
- * and threads of the library call pwrite(). If the host can access @memory, the threads write from
- * @memory itself. When the copy has completed, all bytes are in the file, but not necessarily on
- * the disk.
+ * and threads of the library call pwrite(), or process_vm_writev() for existing bytes of a file in
+ * tmpfs, with a mapping. If the host can access @memory, the threads write from @memory itself.
+ * When the copy has completed, all bytes are in the file, but not necessarily on the disk.
  *
  * Failures, cancellation, earlier failures of the stream and blocking are as in
  * gpu_stream_read_file(). All bytes before the position of the error are in the file. If the work

@@ -20,10 +20,13 @@ GpuTransferFile *_gpu_transfer_file_ref   (GpuTransferFile   *file);
 void             _gpu_transfer_file_unref (GpuTransferFile   *file);
 int              _gpu_transfer_file_get_fd (GpuTransferFile  *file);
 const char      *_gpu_transfer_file_get_name (GpuTransferFile *file);
-/* Returns whether several threads copy faster than one. Linux locks a file for each write into the
- * page cache, so other threads that write would only use the processor while they wait. */
+/* Returns whether several threads copy a range faster than one. Linux locks a file for each write
+ * that adds pages to the page cache, so other threads that write would only use the processor while
+ * they wait. */
 gboolean         _gpu_transfer_file_is_parallel (GpuTransferFile *file,
-                                           gboolean           read);
+                                           gboolean           read,
+                                           guint64            position,
+                                           gsize              size);
 /* Returns whether copies between @position and @data bypass the page cache as far as they can:
  * TRUE for a file that always uses the page cache. */
 gboolean         _gpu_transfer_file_suits (GpuTransferFile   *file,

@@ -74,7 +74,8 @@ _gpu_transfer_pieces_new (const GpuTransferPiecesCopy *copy)
   pieces->copy = *copy;
   pieces->piece_size = choose_piece_size (copy->size);
   pieces->n_chunks = divide_up (copy->size, copy->chunk_size);
-  pieces->is_parallel = _gpu_transfer_file_is_parallel (copy->file, copy->read);
+  pieces->is_parallel = _gpu_transfer_file_is_parallel (copy->file, copy->read, copy->position,
+                                                        copy->size);
   pieces->max_workers = pieces->is_parallel ? _gpu_transfer_get_n_threads (TRUE) : 1;
   pieces->n_left = g_new (guint, pieces->n_chunks);
   _gpu_transfer_file_ref (copy->file);
