@@ -105,7 +105,7 @@ copy_block (const FileCopy  *copy,
   GError *failure = NULL;
 
   if (copy->read)
-    _gpu_transfer_file_copy (copy->file, TRUE, position, data, size, &failed_at, &failure);
+    _gpu_transfer_file_copy (copy->file, NULL, TRUE, position, data, size, &failed_at, &failure);
 
   if (failed_at > position && !copy_device (copy, done, failed_at - position, bytes, error))
     {
@@ -114,7 +114,7 @@ copy_block (const FileCopy  *copy,
     }
 
   if (!copy->read)
-    _gpu_transfer_file_copy (copy->file, FALSE, position, data, size, &failed_at, &failure);
+    _gpu_transfer_file_copy (copy->file, NULL, FALSE, position, data, size, &failed_at, &failure);
 
   if (failure != NULL)
     g_propagate_prefixed_error (error, failure, "%s: ", copy->function);

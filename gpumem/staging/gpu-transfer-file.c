@@ -25,7 +25,7 @@ struct _GpuTransferFile
 {
   gatomicrefcount  refs;
   int              fd;
-  gint             is_mappable;     /* atomic; whether writes may map the file */
+  gboolean         is_mappable;     /* whether writes may map the file */
   int              direct_fd;       /* -1 if all accesses use the page cache */
   char            *name;
 };
@@ -67,52 +67,60 @@ copy_to_pages (guint8       *to G_GNUC_UNUSED,
 #endif
 }
 
-/* Returns whether write_mapped() may write the range: the file must already be long enough. */
-static gboolean
-can_map (GpuTransferFile *file,
-         guint64          position,
-         gsize            size)
+gboolean
+_gpu_transfer_file_map (GpuTransferFile *file,
+                        guint64          position,
+                        gsize            size,
+                        GpuTransferMap  *map)
 {
+  const guint64 begin = position - position % (guint64) sysconf (_SC_PAGESIZE);
   struct stat status;
+  gpointer data;
 
-  return size >= MAPPED_MIN && g_atomic_int_get (&file->is_mappable)
-         && _gpu_transfer_get_n_threads (TRUE) >= MAPPED_THREADS
-         && fstat (file->fd, &status) == 0 && status.st_size >= 0
-         && (guint64) status.st_size >= position + size;
+  if (size < MAPPED_MIN || !file->is_mappable
+      || _gpu_transfer_get_n_threads (TRUE) < MAPPED_THREADS
+      || fstat (file->fd, &status) != 0 || status.st_size < 0
+      || (guint64) status.st_size < position + size)
+    return FALSE;
+
+  map->size = size + (gsize) (position - begin);
+  data = mmap (NULL, map->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t) begin);
+
+  if (data == MAP_FAILED)
+    return FALSE;
+
+  map->data = data;
+  map->position = begin;
+
+  return TRUE;
 }
 
-/* Copies to the pages of the file, without the kernel's lock of the file, so several threads copy
- * at the same time. If another process truncates the file meanwhile, or no page is left, the kernel
- * copies less, where an access of the mapping by the processor would end the process. Returns the
- * number of bytes, which may be 0. Always leaves the last page to pwrite(), which updates the time
- * of the file. */
+void
+_gpu_transfer_map_clear (GpuTransferMap *map)
+{
+  if (map->data != NULL)
+    munmap (map->data, map->size);
+
+  map->data = NULL;
+}
+
+/* Copies to the pages of the file, without the kernel's lock of the file. If another process
+ * truncates the file meanwhile, or no page is left, the kernel copies less, where an access of the
+ * mapping by the processor would end the process. Returns the number of bytes, which may be 0.
+ * Always leaves a page to pwrite(), which updates the time of the file. */
 static gsize
-write_mapped (GpuTransferFile *file,
-              guint64          position,
-              const guint8    *data,
-              gsize            size)
+write_mapped (const GpuTransferMap *map,
+              guint64               position,
+              const guint8         *data,
+              gsize                 size)
 {
   const gsize page = (gsize) sysconf (_SC_PAGESIZE);
-  const gsize in_page = (gsize) (position % page);
-  const gsize end = (in_page + size - page) / page * page;
-  guint8 *mapped;
   gssize n;
 
-  if (!can_map (file, position, size))
+  if (map == NULL || map->data == NULL || size <= page)
     return 0;
 
-  mapped = mmap (NULL, end, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd,
-                 (off_t) (position - in_page));
-
-  if (mapped == MAP_FAILED)
-    return 0;
-
-  n = copy_to_pages (mapped + in_page, data, end - in_page);
-  munmap (mapped, end);
-
-  /* The system does not allow the call, or the first page does not exist. */
-  if (n <= 0)
-    g_atomic_int_set (&file->is_mappable, FALSE);
+  n = copy_to_pages (map->data + (position - map->position), data, size - page);
 
   return n > 0 ? (gsize) n : 0;
 }
@@ -158,11 +166,9 @@ _gpu_transfer_file_unref (GpuTransferFile *file)
 
 gboolean
 _gpu_transfer_file_is_parallel (GpuTransferFile *file,
-                                gboolean         read,
-                                guint64          position,
-                                gsize            size)
+                                gboolean         read)
 {
-  return read || file->direct_fd >= 0 || can_map (file, position, size);
+  return read || file->direct_fd >= 0;
 }
 
 int
@@ -234,25 +240,26 @@ set_end_error (GpuTransferFile *file,
 
 /* Writes some bytes, like pwrite(). */
 static gssize
-write_part (GpuTransferFile *file,
-            int              fd,
-            off_t            position,
-            const guint8    *data,
-            gsize            size)
+write_part (int                   fd,
+            const GpuTransferMap *map,
+            off_t                 position,
+            const guint8         *data,
+            gsize                 size)
 {
-  const gsize n = fd == file->fd ? write_mapped (file, (guint64) position, data, size) : 0;
+  const gsize n = write_mapped (map, (guint64) position, data, size);
 
   return n > 0 ? (gssize) n : pwrite (fd, data, size, position);
 }
 
 gboolean
-_gpu_transfer_file_copy (GpuTransferFile  *file,
-                         gboolean          read,
-                         guint64           position,
-                         guint8           *data,
-                         gsize             size,
-                         guint64          *failed_at,
-                         GError          **error)
+_gpu_transfer_file_copy (GpuTransferFile       *file,
+                         const GpuTransferMap  *map,
+                         gboolean               read,
+                         guint64                position,
+                         guint8                *data,
+                         gsize                  size,
+                         guint64               *failed_at,
+                         GError               **error)
 {
   gboolean direct = file->direct_fd >= 0;
   gsize done = 0;
@@ -263,7 +270,7 @@ _gpu_transfer_file_copy (GpuTransferFile  *file,
       off_t at = (off_t) (position + done);
       int fd = direct ? choose_fd (file, position + done, data + done, &part) : file->fd;
       gssize n = read ? pread (fd, data + done, part, at)
-                      : write_part (file, fd, at, data + done, part);
+                      : write_part (fd, map, at, data + done, part);
 
       if (n < 0 && errno == EINTR)
         continue;

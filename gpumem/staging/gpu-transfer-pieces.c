@@ -17,6 +17,7 @@ struct _GpuTransferPieces
 {
   gatomicrefcount   refs;
   GpuTransferPiecesCopy copy;       /* with references */
+  GpuTransferMap    map;            /* of the range of the file, or empty */
   gsize             piece_size;     /* bytes */
   guint             n_chunks;
   gboolean          is_parallel;    /* several threads use the file at the same time */
@@ -74,8 +75,9 @@ _gpu_transfer_pieces_new (const GpuTransferPiecesCopy *copy)
   pieces->copy = *copy;
   pieces->piece_size = choose_piece_size (copy->size);
   pieces->n_chunks = divide_up (copy->size, copy->chunk_size);
-  pieces->is_parallel = _gpu_transfer_file_is_parallel (copy->file, copy->read, copy->position,
-                                                        copy->size);
+  pieces->is_parallel = _gpu_transfer_file_is_parallel (copy->file, copy->read)
+                        || _gpu_transfer_file_map (copy->file, copy->position, copy->size,
+                                                   &pieces->map);
   pieces->max_workers = pieces->is_parallel ? _gpu_transfer_get_n_threads (TRUE) : 1;
   pieces->n_left = g_new (guint, pieces->n_chunks);
   _gpu_transfer_file_ref (copy->file);
@@ -106,6 +108,7 @@ _gpu_transfer_pieces_unref (GpuTransferPieces *pieces)
   if (!g_atomic_ref_count_dec (&pieces->refs))
     return;
 
+  _gpu_transfer_map_clear (&pieces->map);
   g_clear_pointer (&pieces->copy.file, _gpu_transfer_file_unref);
   g_clear_pointer (&pieces->copy.progress, _gpu_progress_unref);
   g_clear_object (&pieces->copy.cancellable);
@@ -128,6 +131,7 @@ has_piece_locked (const GpuTransferPieces *pieces)
 static void
 close_file_locked (GpuTransferPieces *pieces)
 {
+  _gpu_transfer_map_clear (&pieces->map);
   g_clear_pointer (&pieces->copy.file, _gpu_transfer_file_unref);
 }
 
@@ -253,7 +257,7 @@ copy_piece_locked (GpuTransferPieces *pieces)
 
   pieces->n_copying++;
   g_mutex_unlock (&pieces->lock);
-  _gpu_transfer_file_copy (copy->file, copy->read, position,
+  _gpu_transfer_file_copy (copy->file, &pieces->map, copy->read, position,
                            copy->get_place (copy->data, chunk) + begin,
                            MIN (pieces->piece_size, bytes - begin), &failed_at, &failure);
   g_mutex_lock (&pieces->lock);
