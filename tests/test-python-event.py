@@ -510,6 +510,27 @@ def test_refused_in_capture(fixture):
     resize(data)
 
 
+def test_transfers_in_capture(fixture):
+    """A launch with Gpu.In, Gpu.Out or Gpu.InOut is refused before it submits work: the graph would
+    use memory that the launch frees. The graph has only the work of the other calls."""
+    data = bytearray(b"\1" * 4096)
+    buffer, kernel = fixture.buffer(4096), Gpu.Program(fixture.context, """
+__kernel void add (__global uint *x, __global uint *y)
+{
+  x[get_global_id (0)] += y[get_global_id (0)];
+}
+""").add
+    with capture(fixture, launches=True) as stream:
+        stream.fill(buffer, 5)
+        for arg in (Gpu.In(data), Gpu.Out(data), Gpu.InOut(data)):
+            with raises(Gpu.Error.NOT_SUPPORTED, "Stream.launch: ", "captured"):
+                stream.launch(kernel, 1024, args=(buffer, arg))
+            with raises(Gpu.Error.NOT_SUPPORTED, "Kernel.__call__: ", "captured"):
+                kernel(stream, 1024, None, buffer, arg)
+    equal(buffer.read(), b"\5" * 4096)
+    resize(data)
+
+
 def test_written_in_capture(fixture):
     """A graph reads the data of a write when it is launched. The program may drop or change them
     before, because they are copied."""
