@@ -748,14 +748,15 @@ static const char kernel_source[] =
   "}\n";
 
 static void
-check_not_reached (TestFixture *here, GpuKernel *kernel, GpuBuffer *from, GpuBuffer *to)
+check_not_reached (TestFixture *here, GpuKernel *kernel, GpuBuffer *from, GpuBuffer *to,
+                   const char *advice)
 {
   const GpuExtent grid = { SIZE, 1, 1 };
   g_autoptr (GError) error = NULL;
 
   g_assert_false (gpu_stream_launch (here->stream, kernel, &grid, NULL, &error, from, to));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch",
-                         "different contexts");
+                         "different contexts", advice);
 }
 
 /* A kernel reads and writes memory of another device, plain, sliced and from a pool, while the
@@ -763,6 +764,7 @@ check_not_reached (TestFixture *here, GpuKernel *kernel, GpuBuffer *from, GpuBuf
 static void
 kernel_reaches (TestFixture *here, TestFixture *there)
 {
+  const char *advice = "after gpu_context_enable_peer_access()";
   const GpuExtent grid = { SIZE, 1, 1 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) kernel = test_kernel (here, kernel_source, "double_bytes");
@@ -775,12 +777,12 @@ kernel_reaches (TestFixture *here, TestFixture *there)
   g_autoptr (GBytes) expected = test_value_bytes (SIZE, 6);
 
   g_assert_no_error (error);
-  check_not_reached (here, kernel, from, near);
+  check_not_reached (here, kernel, from, near, "");
   if (here->device == there->device || !can_access (here, there))
     return;
 
   copy (here->stream, near, 0, from, 0, SIZE);    /* enables access for copies only */
-  check_not_reached (here, kernel, from, near);
+  check_not_reached (here, kernel, from, near, advice);
   test_assert_ok (gpu_context_enable_peer_access (here->context, there->context, &error), error);
   fill (there->stream, part, 0, SIZE, 3);
   test_assert_ok (gpu_stream_launch (here->stream, kernel, &grid, NULL, &error, part, near),
@@ -794,7 +796,7 @@ kernel_reaches (TestFixture *here, TestFixture *there)
   test_assert_content (pooled, expected);
 
   test_assert_ok (gpu_context_disable_peer_access (here->context, there->context, &error), error);
-  check_not_reached (here, kernel, part, near);
+  check_not_reached (here, kernel, part, near, advice);
 }
 
 static void

@@ -44,6 +44,18 @@ _gpu_native_context_set_mismatch (const char              *function,
   return FALSE;
 }
 
+/* Whether kernels of @context could use memory of @peer if the program enabled the access. */
+static gboolean
+may_become_peers (const GpuNativeContext *context,
+                  const GpuNativeContext *peer)
+{
+  const GpuContextOps *ops = context->backend->context;
+
+  return context->backend == peer->backend && context->devices[0] != peer->devices[0]
+         && ops->has_peer != NULL
+         && !ops->has_peer ((GpuNativeContext *) context, (GpuNativeContext *) peer);
+}
+
 gboolean
 _gpu_native_context_set_memory_mismatch (const char              *function,
                                          gsize                    size,
@@ -53,7 +65,15 @@ _gpu_native_context_set_memory_mismatch (const char              *function,
 {
   g_autofree char *what = g_strdup_printf ("the memory of %" G_GSIZE_FORMAT " bytes", size);
 
-  return _gpu_native_context_set_mismatch (function, what, theirs, ours, error);
+  if (!may_become_peers (ours, theirs))
+    return _gpu_native_context_set_mismatch (function, what, theirs, ours, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %s and the stream belong to different contexts, on %s and on %s: kernels only "
+               "use buffers of another device after gpu_context_enable_peer_access()", function,
+               what, theirs->devices[0]->id, ours->devices[0]->id);
+
+  return FALSE;
 }
 
 gboolean
