@@ -893,7 +893,11 @@ const tests = {
         }
         for (const grid of [-1, 1.5, NaN, 'text', [1, 2, 3, 4], []]) {
             await raises(RangeError,
-                () => fixture.stream.launch(scale, grid, null, [buffer, 1]));
+                () => fixture.stream.launch(scale, grid, null, [buffer, 1]), 'grid must');
+            await raises(RangeError,
+                () => fixture.stream.launch(scale, 1, grid, [buffer, 1]), 'block must');
+            await raises(RangeError,
+                () => scale.prepare(1, grid, [buffer, 1]), 'block must');
         }
         await raises(Gpu.Error.BUILD_FAILED, () => Gpu.Program.new_from_source_async(
             fixture.context, '__kernel void f (__global int *x) { x[0] = nowhere (); }', null,

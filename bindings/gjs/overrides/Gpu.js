@@ -69,11 +69,11 @@ function _toNumbers(value, most, fallback, what) {
 }
 
 // Converts a number, or an array of up to three, to a Gpu.Extent.
-function _toExtent(value) {
+function _toExtent(value, what = 'extent') {
     if (value === null || value === undefined)
         return null;
     return value instanceof Gpu.Extent
-        ? value : Gpu.Extent.new(..._toNumbers(value, 3, 1, 'a size'));
+        ? value : Gpu.Extent.new(..._toNumbers(value, 3, 1, what));
 }
 
 // Converts a number, or an array of up to three, to the Gpu.Extent of an offset.
@@ -89,7 +89,7 @@ function _toLayout(value) {
     if (value === null || value === undefined)
         return null;
     return value instanceof Gpu.Layout
-        ? value : Gpu.Layout.new(..._toNumbers(value, 5, 0, 'a layout'));
+        ? value : Gpu.Layout.new(..._toNumbers(value, 5, 0, 'layout'));
 }
 
 // Converts to a Gpu.ImageFormat: accepts a format, or its text, such as 'rgba-unorm8'.
@@ -538,8 +538,8 @@ function _stream(prototype) {
     // sampler] for a texture object of CUDA C++, a Gpu.Local, a number, or data for their bytes.
     prototype.launch = function (kernel, grid, block = null, args = [],
         {globalOffset = null, sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
-        const prepared = [_toExtent(grid), _toExtent(block), _toOffset(globalOffset), sharedSize,
-            flags, _toArguments(args, indirect)];
+        const prepared = [_toExtent(grid, 'grid'), _toExtent(block, 'block'),
+            _toOffset(globalOffset), sharedSize, flags, _toArguments(args, indirect)];
         try {
             return this.launch_prepared(Gpu.Launch.new(kernel, ...prepared));
         } catch (error) {
@@ -561,8 +561,8 @@ function _kernel(prototype) {
     // Creates a Gpu.Launch for any number of calls of stream.launch_prepared().
     prototype.prepare = function (grid, block = null, args = [],
         {globalOffset = null, sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
-        return Gpu.Launch.new(this, _toExtent(grid), _toExtent(block), _toOffset(globalOffset),
-            sharedSize, flags, _toArguments(args, indirect));
+        return Gpu.Launch.new(this, _toExtent(grid, 'grid'), _toExtent(block, 'block'),
+            _toOffset(globalOffset), sharedSize, flags, _toArguments(args, indirect));
     };
 }
 
