@@ -392,7 +392,10 @@ def test_attributes_of_other_libraries(fixture):
     for thing, name, advice in ((stream, "finish", "synchronize()"),
                                 (stream, "is_done", "is_idle()"),
                                 (stream, "wait_for_event", "wait_event()"),
-                                (stream.record(), "synchronize", "wait()")):
+                                (stream.record(), "synchronize", "wait()"),
+                                (stream.record(), "is_done", "query()"),
+                                (stream.record(), "time_since", "get_elapsed()"),
+                                (stream.record(), "profile", "get_profiling_time()")):
         assert not hasattr(thing, name)
         assert hasattr(thing, advice.removesuffix("()"))
         kind = type(thing).__name__

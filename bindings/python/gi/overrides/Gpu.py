@@ -1398,7 +1398,8 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
                         caller=find_caller(), run=run_later).__await__()
 
 
-_advise(Event, synchronize="wait()")
+_advise(Event, synchronize="wait()", is_done="query()", time_since="get_elapsed()",
+        profile="get_profiling_time()")
 Event = override(Event)
 
 
