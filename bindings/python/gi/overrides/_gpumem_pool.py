@@ -87,8 +87,8 @@ class MemoryBlockMethods:
 
 
 class MemoryPoolMethods:
-    """Gpu.MemoryPool(context): an allocator that caches freed memory, of at most limit bytes; 0 is
-    no limit. pool(size),
+    """Gpu.MemoryPool(context, kind, flags, limit=0): an allocator that caches freed memory. The
+    limit counts the bytes in use and the cached bytes; 0 is no limit. pool(size),
     pool.allocate(size) and pool.alloc_buffer(size) return a buffer, pool.alloc_block(size) returns
     a Gpu.MemoryBlock; all return None for a size of 0. "with pool:" is short for "with
     Gpu.using_allocator(pool):". The end of the statement does not return cached memory to the
