@@ -531,6 +531,19 @@ __kernel void add (__global uint *x, __global uint *y)
     resize(data)
 
 
+def test_rows_in_capture(fixture):
+    """Rows of an array of another type, or of the host, are refused for the same reason."""
+    source = Gpu.Array.zeros(fixture.context, (2, 4), "int32")
+    table = Gpu.Array.zeros(fixture.context, (3, 4), "float32")
+    other = Gpu.Array.full(fixture.context, (2, 4), 5, "float32")
+    with capture(fixture, launches=True) as stream:
+        table.put([0, 2], other, stream)
+        for values in (source, source.to_numpy(), 3, b"\0\0\0\1"):
+            with raises(Gpu.Error.NOT_SUPPORTED, "Array.put: ", "captured"):
+                table.put([0, 1], values, stream)
+    equal(table.tolist(), [[5] * 4, [0] * 4, [5] * 4])
+
+
 def test_written_in_capture(fixture):
     """A graph reads the data of a write when it is launched. The program may drop or change them
     before, because they are copied."""

@@ -16,7 +16,7 @@ from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
 from ._gpumem_checks import DECORATORS, describe, to_index
-from ._gpumem_errors import TimedOutError
+from ._gpumem_errors import NotSupportedError, TimedOutError
 from ._gpumem_names import find_caller, name_call, run_for
 from ._gpumem_library import load_symbols
 from ._gpumem_native import fast
@@ -477,6 +477,23 @@ def wait(event, cancellable=None, timeout=None, owner="event"):
     if not takes_signals():
         return call_waiting(Gpu.Event.wait, event, cancellable)
     return poll(event, -1, cancellable) == Gpu.EventStatus.COMPLETE
+
+
+def refuse_captured(stream):
+    """Raises an error for a stream that is being captured, before a call submits work with memory
+    that it frees: each launch of the graph would use that memory."""
+    context = stream.get_context()
+    if context is None or context.get_device().get_backend() != "cuda":
+        return
+    try:
+        stream.is_idle()
+    except NotSupportedError as error:
+        _, _, reason = error.message.partition(": ")
+        error.message = f"{find_caller() or 'Stream.launch'}: {reason}"
+        error.args = (error.message,)
+        raise
+    except GLib.Error:
+        pass                                    # of earlier work: waits for that work get it
 
 
 def submit(stream, function):

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Launches whose arguments are host arrays."""
 
-from gi.repository import GLib
-
 from ..module import get_introspection_module
-from ._gpumem import Exported, submit_and_wait
+from ._gpumem import Exported, refuse_captured, submit_and_wait
 from ._gpumem_checks import checked
-from ._gpumem_errors import NotSupportedError
-from ._gpumem_names import find_caller
 from ._gpumem_scope import allocate
 from ._gpumem_values import to_arguments, to_extent, to_list, to_offset
 
@@ -42,22 +38,6 @@ class InOut(Transfer):
     launch, the memory is copied back to the object. The launch waits for the copy."""
     to_device = True
     to_host = True
-
-
-def _refuse_captured(stream):
-    """Raises an error for a stream that is being captured: the launch frees the memory, which each
-    launch of the graph would use."""
-    if stream.context is None or stream.context.device.backend != "cuda":
-        return
-    try:
-        stream.is_idle()
-    except NotSupportedError as error:
-        text = error.message.partition(": ")[2]
-        error.message = f"{find_caller() or 'Stream.launch'}: {text}"
-        error.args = (error.message,)
-        raise
-    except GLib.Error:
-        pass                                    # of earlier work: waits for that work get it
 
 
 def _allocate(stream, transfer, name):
@@ -99,7 +79,7 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=(), a
     if not isinstance(args, Gpu.Arguments):
         args = to_list(args, "args", "kernel arguments", "args=(argument,)")
         if any(isinstance(value, Transfer) for value in args):
-            _refuse_captured(stream)
+            refuse_captured(stream)
         for index, value in enumerate(args):
             if isinstance(value, Transfer):
                 name = f"the array of Gpu.{type(value).__name__}, argument {index},"

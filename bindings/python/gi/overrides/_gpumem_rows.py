@@ -2,7 +2,7 @@
 """Batches of copies, and rows of arrays by a list of their numbers."""
 
 from ..module import get_introspection_module
-from ._gpumem import loaded_numpy, submit_on
+from ._gpumem import loaded_numpy, refuse_captured, submit_on
 from ._gpumem_arrays import check_destination, to_range
 from ._gpumem_checks import describe, get_stream, refuse_on_device, to_index, to_size
 from ._gpumem_errors import InvalidArgumentError
@@ -179,6 +179,8 @@ class ArrayRowMethods:
         check_destination(self)
         _check_rows(self)
         rows = _to_rows(rows)
+        if not isinstance(values, Gpu.Array) or values.get_dtype() != self.get_dtype():
+            refuse_captured(get_stream(stream, self.context))
         if isinstance(values, (bytes, bytearray)):
             element = type(self).empty(self.context, (), self.dtype, stream=stream)
             element.fill(values, stream)
