@@ -100,15 +100,23 @@ def attributes_of_objects():
             Gpu.StatisticsAllocator: [name.replace("-", "_") for name in counters]}
 
 
+def parse_classes():
+    """Returns the classes of the stubs by name."""
+    return {node.name: node for node in parse().body if isinstance(node, ast.ClassDef)}
+
+
+def with_inherited(classes, name):
+    """Returns the names of the members that the stubs declare for a class and its bases."""
+    bases = [base.id for base in classes[name].bases if isinstance(base, ast.Name)]
+    return set(names_in(classes[name].body)).union(
+        *(with_inherited(classes, base) for base in bases if base in classes))
+
+
 def plain_members():
     """The stubs declare all methods, properties and enumeration values of the library, and no other
     members."""
-    classes = {node.name: node for node in parse().body if isinstance(node, ast.ClassDef)}
+    classes = parse_classes()
     stubbed = {name: set(names_in(node.body)) - {"Props"} for name, node in classes.items()}
-
-    def with_inherited(name):
-        bases = [base.id for base in classes[name].bases if isinstance(base, ast.Name)]
-        return stubbed[name].union(*(with_inherited(base) for base in bases if base in classes))
 
     missing, invented, count = set(), set(), 0
     for name, info in infos():
@@ -116,7 +124,7 @@ def plain_members():
             continue
         found = getattr(Gpu, name)
         count += 1
-        known = with_inherited(name)
+        known = with_inherited(classes, name)
         missing |= {f"{name}.{member}" for member in runtime_names(found) - known}
         invented |= {f"{name}.{member}" for member in stubbed[name]
                      if not has_member(found, member)
@@ -124,6 +132,20 @@ def plain_members():
     assert count > 60, f"only {count} classes were compared"
     equal(missing, set(), "missing in the types")
     equal(invented, set(), "only in the types")
+
+
+def plain_protocols():
+    """The stubs declare the members by which other libraries find memory and streams."""
+    classes = parse_classes()
+    found = {(name, member) for name, _ in infos() if name in classes
+             for member in ("__cuda_stream__", "__dlpack__", "__dlpack_device__")
+             if hasattr(getattr(Gpu, name), member)}
+    # Objects compute this interface in __getattr__()
+    found |= {(name, "__cuda_array_interface__") for name, member in found
+              if member == "__dlpack__"}
+    assert {("Buffer", "__dlpack__"), ("Stream", "__cuda_stream__")} <= found, found
+    equal({(name, member) for name, member in found if member not in with_inherited(classes, name)},
+          set(), "missing in the types")
 
 
 def list_parameters(node):
@@ -312,6 +334,7 @@ reveal_type(Gpu.MemoryPool(context)(100).size)
 reveal_type(allocator(100).size)
 reveal_type(Gpu.MemoryPool(context).alloc_block(100).size)
 np.from_dlpack(numbers)
+np.from_dlpack(buffer)
 with Gpu.Buffer(context, 16) as scratch:
     reveal_type(scratch)
 reveal_type(Gpu.SvmAllocator(context)(100))

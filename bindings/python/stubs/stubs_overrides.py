@@ -127,7 +127,8 @@ class Overrides:
     def _find(self, table, class_name, *names):
         """Returns the entry of a table for a function, or for a parameter of a function."""
         for key in (".".join(filter(None, (class_name, *names))),
-                    ".".join(filter(None, (class_name, "*", names[-1])))):
+                    ".".join(filter(None, (class_name, "*", names[-1]))),
+                    ".".join(("*", *names))):
             if key in table:
                 self._used.add(key)
                 return table[key]

@@ -109,15 +109,16 @@ PARAMETERS = {
     "name": "str", "tag": "str | None", "events": "Iterable[Event]",
     "fds": "Gio.UnixFDList", "signal": "str"}
 
-# Parameters of one function, as Class.function.parameter or function.parameter, or of all functions
-# of a class, as Class.*.parameter. A name with a star is that of the further arguments.
+# Parameters of one function, as Class.function.parameter or function.parameter, of all functions
+# of a class, as Class.*.parameter, or of a function of all classes, as *.function.parameter. A name
+# with a star is that of the further arguments.
 PARAMETERS_OF = {
+    "*.__dlpack__.dl_device": "tuple[int, int] | None",
+    "*.__dlpack__.max_version": "tuple[int, int] | None",
+    "*.__dlpack__.stream": "int | Stream | _SupportsCudaStream | None",
     "Array.*.context": "_Source",
     "Array.__array__.dtype": "npt.DTypeLike",
     "Array.__contains__.value": "object",
-    "Array.__dlpack__.dl_device": "tuple[int, int] | None",
-    "Array.__dlpack__.max_version": "tuple[int, int] | None",
-    "Array.__dlpack__.stream": "int | Stream | _SupportsCudaStream | None",
     "Array.__getitem__.key": "_Key",
     "Array.__setitem__.key": "_Key",
     "Array.__setitem__.value": "_ArrayLike | Array",
@@ -211,15 +212,15 @@ PARAMETERS_OF = {
     "Out.__init__.array": "_Writable",
 }
 
-# Results, as Class.function or function, and types of properties
+# Results, as Class.function, *.function or function, and types of properties
 RESULTS_OF = {
+    "*.__cuda_array_interface__": "_Dictionary",
+    "*.__dlpack__": "CapsuleType",
     "Allocator.get_memory_info": "tuple[int, int]",
     "AllocatorAdaptor.do_get_memory_info": "tuple[int, int]",
     "Array.__array__": "_NDArray",
     "Array.__array_interface__": "_Dictionary",
-    "Array.__cuda_array_interface__": "_Dictionary",
     "Array.__deepcopy__": "Array",
-    "Array.__dlpack__": "CapsuleType",
     "Array.__getitem__": "Array",
     "Array.__iter__": "Iterator[Array]",
     "Array.__reduce_ex__": "str | tuple[Any, ...]",

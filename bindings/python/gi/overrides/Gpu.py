@@ -59,6 +59,7 @@ from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncEvent, AsyncHostMemo
 from ._gpumem_cache import clear_caches, memoize
 from ._gpumem_checks import (checked, describe, set_stream_class, to_items, to_size,
                              to_stream)
+from ._gpumem_dlpack import DLPackMemoryMethods
 from ._gpumem_errors import (BuildFailedError, BusyError, DeviceLostError, Error,
                              InvalidArgumentError, IpcError, LaunchFailedError, NoDeviceError,
                              NotSupportedError, OutOfDeviceMemoryError, OutOfHostMemoryError,
@@ -458,7 +459,7 @@ class _Spilled(Exception):
     """Another thread has spilled a buffer after a method began to read it."""
 
 
-class Buffer(AsyncBuffer, _gpumem_dlpack.DLPackMemoryMethods, _native.BufferBase, Gpu.Buffer):
+class Buffer(AsyncBuffer, DLPackMemoryMethods, _native.BufferBase, Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). An integer of NumPy is a size; any
     other number of NumPy raises TypeError. buffer[a:b] is a slice that shares the memory of the
     buffer. Other libraries take a buffer as an array of uint8: see Gpu.Array.__dlpack__()."""
@@ -798,7 +799,7 @@ class Buffer(AsyncBuffer, _gpumem_dlpack.DLPackMemoryMethods, _native.BufferBase
 Buffer = override(Buffer)
 
 
-class Svm(AsyncSvm, SvmMethods, _gpumem_dlpack.DLPackMemoryMethods, Gpu.Svm):
+class Svm(AsyncSvm, SvmMethods, DLPackMemoryMethods, Gpu.Svm):
     __doc__ = SvmMethods.__doc__
 
 
@@ -891,8 +892,7 @@ class Sampler(SamplerMethods, Gpu.Sampler):
 Sampler = override(Sampler)
 
 
-class HostMemory(AsyncHostMemory, HostMemoryMethods, _gpumem_dlpack.DLPackMemoryMethods,
-                 Gpu.HostMemory):
+class HostMemory(AsyncHostMemory, HostMemoryMethods, DLPackMemoryMethods, Gpu.HostMemory):
     __doc__ = HostMemoryMethods.__doc__
 
 
