@@ -111,6 +111,8 @@ def test_memory(fixture):
                   ("|u1", (64,), (memory.device_address, False)))
         else:
             assert not hasattr(memory, "__cuda_array_interface__")
+            with raises(AttributeError, "the memory is not on a CUDA device"):
+                memory.__cuda_array_interface__
         del memory, own
         equal(array.tobytes(), b"\x09" * 64)
 
@@ -118,9 +120,25 @@ def test_memory(fixture):
 def test_released_memory(fixture):
     buffer = fixture.buffer(64)
     buffer.release()
-    with raises(BufferError, "the buffer of 64 bytes was released"):
+    with raises(BufferError, "Buffer.__dlpack__: the buffer of 64 bytes was released"):
         buffer.__dlpack__()
     assert not hasattr(buffer, "__cuda_array_interface__")
+    if fixture.device.backend == "cuda":
+        with raises(AttributeError, "the buffer of 64 bytes was released"):
+            buffer.__cuda_array_interface__
+    with raises(AttributeError, "'Buffer' object has no attribute '__array_interface__'"):
+        buffer.__array_interface__
+
+
+def test_memory_of_other_context(fixture):
+    """An import copies memory that the context cannot access, as it copies arrays."""
+    source, other = fixture.buffer(64), Gpu.Context("host")
+    source.fill(7)
+    array = Gpu.Array.from_dlpack(source, other)
+    equal((array.context, array.tobytes()), (other, b"\7" * 64))
+    if fixture.device.backend != "host":
+        with raises(BufferError, "not accessible to host without a copy"):
+            Gpu.Array.from_dlpack(source, other, copy=False)
 
 
 def test_from_numpy(fixture):

@@ -481,6 +481,8 @@ class DLPackMethods:
     @classmethod
     def _copy_from(cls, context, data, kind, number, stream):
         """Copies memory that only another context can access."""
+        if isinstance(data, DLPackMemoryMethods):
+            data = data._to_bytes()
         if isinstance(data, Gpu.Array):
             return data.copy_to(context, stream)
         if kind in (CPU, CUDA_HOST):
@@ -551,17 +553,35 @@ class DLPackMemoryMethods:
         try:
             array = self._to_bytes()
         except GLib.Error as error:
-            raise BufferError(error.message) from error
+            message = FUNCTION.sub(f"{type(self).__name__}.__dlpack__: ", error.message, 1)
+            raise BufferError(message) from error
         return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device,
                                 copy=copy)
 
     @property
     def __cuda_array_interface__(self):
+        if self.context.get_device().get_backend() != "cuda":
+            raise AttributeError("the memory is not on a CUDA device")
         try:
             array = self._to_bytes()
         except GLib.Error as error:
             raise AttributeError(error.message) from error
         return array.__cuda_array_interface__
+
+
+_compute_interface = vars(DLPackMemoryMethods)["__cuda_array_interface__"].fget
+del DLPackMemoryMethods.__cuda_array_interface__
+
+
+def _get_missing(self, name):
+    """Computes the interface of memory. The error of a property would be lost: see
+    compute_once()."""
+    if name == "__cuda_array_interface__":
+        return _compute_interface(self)
+    return super(DLPackMemoryMethods, self).__getattr__(name)
+
+
+DLPackMemoryMethods.__getattr__ = _get_missing
 
 
 def _wrap_interface(context, data, interface):
