@@ -205,19 +205,33 @@ def test_assign_converts(fixture):
             array[2, 3], host[2, 3] = source[4], data[4]
             same(array.to_numpy(), host)
         stream = Gpu.Stream(fixture.context)
-        for rows, target in (([3, 0], array), (np.array([1]), array[:, 2:])):
-            values = Gpu.Array.from_numpy(fixture.context, data)[:target.shape[1]]
-            target[rows] = values
-            target.put(rows, values, stream)
-            host[rows, 6 - target.shape[1]:] = data[:target.shape[1]]
-        stream.synchronize()
-        same(array.to_numpy(), host)
+        for context in fixture.context, other:
+            values = Gpu.Array.from_numpy(context, data)
+            array.fill(0)
+            host.fill(0)
+            array[[3, 0]], host[[3, 0]] = values, data
+            array[:, 2:].put(np.array([1]), values[:4], stream)
+            host[1, 2:] = data[:4]
+            stream.synchronize()
+            same(array.to_numpy(), host)
     array = Gpu.Array.from_numpy(fixture.context, np.arange(6, dtype="float32"))
     array[...] = array.view("int32")[::-1]      # of the same memory
     same(array.to_numpy(), np.arange(6, dtype="float32").view("int32")[::-1].astype("float32"))
     record = Gpu.Array.from_numpy(fixture.context, np.zeros(6, [("a", "int8"), ("b", "int16")]))
     with raises(TypeError):
         array[...] = record
+
+
+def test_assign_bfloat(fixture):
+    """Assignments and rows of bfloat16 need no other package."""
+    need_numpy()
+    array = Gpu.Array.zeros(fixture.context, (4, 2), "bfloat16")
+    array[0] = Gpu.Array.from_numpy(fixture.context, np.array([1.5, -2], "float32"))
+    array.put([3, 1], Gpu.Array.from_numpy(fixture.context, np.array([3, 4], "int32")))
+    array.put([2], b"\xc0\x3f")
+    expected = [[1.5, -2], [3, 4], [1.5, 1.5], [3, 4]]
+    equal(array.astype("float32").tolist(), expected)
+    equal(array[[3, 0]].astype("float32").tolist(), [expected[3], expected[0]])
 
 
 def test_as_memory(fixture):

@@ -676,7 +676,8 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
             return
         view = self[key]
         if isinstance(value, Gpu.Array):
-            view.write(value if value.get_dtype() == view.get_dtype() else value.astype(view.dtype))
+            dtype = view.get_dtype()
+            view.write(value if value.get_dtype() == dtype else value.astype(dtype))
         elif isinstance(value, (bytes, bytearray)):
             view.fill(value)
         else:

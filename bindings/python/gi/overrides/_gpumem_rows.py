@@ -166,7 +166,7 @@ class ArrayRowMethods:
         the end. Raises IndexError for other rows."""
         _check_rows(self)
         rows = _to_rows(rows)
-        result = type(self).empty(self.context, [len(rows), *self.shape[1:]], self.dtype,
+        result = type(self).empty(self.context, [len(rows), *self.shape[1:]], self.get_dtype(),
                                   stream=stream)
         _run(Gpu.Stream.take_rows, result, self, rows, stream, self)
         return result
@@ -182,11 +182,12 @@ class ArrayRowMethods:
         if not isinstance(values, Gpu.Array) or values.get_dtype() != self.get_dtype():
             refuse_captured(get_stream(stream, self.context))
         if isinstance(values, (bytes, bytearray)):
-            element = type(self).empty(self.context, (), self.dtype, stream=stream)
+            element = type(self).empty(self.context, (), self.get_dtype(), stream=stream)
             element.fill(values, stream)
             values = element
         elif not isinstance(values, Gpu.Array):
             values = type(self).from_numpy(self.context, _to_values(values, self, len(rows)))
         elif values.get_dtype() != self.get_dtype():
-            values = values.astype(self.dtype, stream=stream)
+            on = stream if values.context == self.context else None
+            values = values.astype(self.get_dtype(), stream=on)
         _run(Gpu.Stream.put_rows, self, values, rows, stream, self)
