@@ -985,6 +985,7 @@ const tests = {
 
         equalData(buffer.read_bytes(null, 4, 4n, null).toArray(), ramp(16).subarray(4, 8));
         equal(Gpu.Buffer.new(context, NONE, 3.0).get_size(), 3);
+        equal(buffer.slice(0, 4, 0.5).get_size(), 4);       // gjs warns about the surplus argument
         equal(array.reshape([3, 2], Gpu.ArrayOrder.C).shape.join(), '3,2');
         equal(Gpu.Arguments.new().add_double(0.5), undefined);
         equal([...Gpu.Color.new(0.5, 0.25, 0, 1)].join(), '0.5,0.25,0,1');

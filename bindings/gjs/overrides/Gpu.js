@@ -824,7 +824,7 @@ function _isWhole(value) {
 function _wholeNumbers(where, names, native) {
     const isWhole = _isWhole;                   // gjs looks up functions of the module slowly
     return function (...args) {
-        const wrong = args.findIndex(arg => !isWhole(arg));
+        const wrong = args.findIndex((arg, i) => i < names.length && !isWhole(arg));
         if (wrong >= 0) {
             const list = [args[wrong]].flat();
             throw new TypeError(`Gpu.${where}(): ${names[wrong]} must be ${
