@@ -111,14 +111,29 @@ repeated (TestFixture *fixture)
   replay_clear (&replay);
 }
 
+/* Writes a copy of @content, and drops the reference to it. */
+static void
+write_copy (GpuStream  *stream,
+            GpuBuffer  *buffer,
+            GBytes     *content)
+{
+  g_autoptr (GBytes) bytes = g_bytes_new (g_bytes_get_data (content, NULL),
+                                          g_bytes_get_size (content));
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+}
+
 /* A stream joins the capture because it uses the same memory, without a wait by the program, and is
- * joined again in the same way. The graph keeps the order. */
+ * joined again in the same way. The graph keeps the order, and the bytes that the stream writes. */
 static void
 joined (TestFixture *fixture)
 {
   g_autoptr (GpuStream) other = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuBuffer) copy = NULL;
+  g_autoptr (GpuBuffer) written = NULL;
+  g_autoptr (GBytes) content = test_random_bytes (SIZE);
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GError) error = NULL;
   Replay replay;
@@ -129,12 +144,14 @@ joined (TestFixture *fixture)
   other = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
   buffer = test_buffer_filled (fixture, SIZE, 0);
   copy = test_buffer_filled (fixture, SIZE, 0);
+  written = test_buffer_filled (fixture, SIZE, 0);
   kernel = test_kernel (fixture, source, "add");
   test_synchronize (fixture->stream);
   replay_begin (&replay, fixture);
   add (replay.stream, kernel, buffer, 3);
   test_assert_ok (gpu_stream_copy (other, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, SIZE,
                                    &error), error);
+  write_copy (other, written, content);
   add (other, kernel, copy, 10);
   test_assert_ok (gpu_stream_copy (replay.stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (copy), 0,
                                    SIZE, &error), error);
@@ -144,6 +161,7 @@ joined (TestFixture *fixture)
     {
       replay_run (&replay, replay.stream);
       check_numbers (buffer, 13 * i);
+      test_assert_content (written, content);
     }
   replay_clear (&replay);
 }

@@ -216,7 +216,7 @@ ENTRY_REVISED (cuStreamGetCaptureInfo_v2,
   if (id != NULL)
     *id = stream->capture;
   if (graph != NULL)
-    *graph = stream->graph;
+    *graph = stream->capture != 0 ? find_graph (stream->capture) : NULL;
   if (dependencies != NULL)
     *dependencies = NULL;
   if (n_dependencies != NULL)
