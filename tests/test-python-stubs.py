@@ -148,6 +148,20 @@ def plain_protocols():
           set(), "missing in the types")
 
 
+def plain_docs():
+    """The stubs have the docstrings of the classes of the overrides."""
+    found = {name: (getattr(Gpu, name).__doc__, ast.get_docstring(node))
+             for name, node in parse_classes().items()
+             if getattr(getattr(Gpu, name, None), "__module__", "").startswith("gi.overrides")}
+    # PyGObject writes the docstring of a class without one
+    found = {name: docs for name, docs in found.items()
+             if docs[0] and not docs[0].lstrip().startswith(":Constructors:")}
+    assert len(found) > 30, sorted(found)
+    equal({name for name, docs in found.items()
+           if "".join(docs[0].split()) != "".join((docs[1] or "").split())}, set(),
+          "another docstring in the types")
+
+
 def list_parameters(node):
     """Returns (name, kind, has a default) for the parameters of a function of the stubs. Names of
     further arguments may differ."""

@@ -54,11 +54,14 @@ class Overrides:
         return tree
 
     def doc(self, name):
-        """Returns the docstring of an override, or of the mixin that implements it."""
-        for node in self._chain(name):
-            if ast.get_docstring(node):
-                return ast.get_docstring(node)
-        return ""
+        """Returns the docstring of an override, or of the mixin whose docstring the override has:
+        __doc__ = Mixin.__doc__."""
+        node = self._classes.get(name)
+        for one in node.body if node is not None else []:
+            if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "__doc__":
+                node = self._classes[ast.unparse(one.value).removesuffix(".__doc__")]
+                break
+        return ast.get_docstring(node) or "" if node is not None else ""
 
     def _chain(self, name):
         """Returns the override class and its mixins, in the order of name lookup. The stubs inherit
