@@ -285,6 +285,27 @@ const plain = {
             'MemoryPool.set_fraction,MemoryPool.set_fragmentation_target');
     },
 
+    // The overrides replace the setters of all writable properties of whole numbers.
+    async wholeProperties() {
+        const missing = [];
+        let type = '', count = 0;
+        for (const [, class_, name, flags, content] of readGir().matchAll(
+            /<class name="(\w+)"|<property name="([\w-]+)"([^>]*)>([^]*?)<\/property>/g)) {
+            type = class_ ?? type;
+            if (class_ !== undefined || !flags.includes('writable="1"') ||
+                flags.includes('construct-only="1"') || !/<type name="gu?int/.test(content))
+                continue;
+            count++;
+            for (const alias of [name, name.replaceAll('-', '_')]) {
+                const {set} = Object.getOwnPropertyDescriptor(Gpu[type].prototype, alias);
+                if (set.toString().includes('[native code]'))
+                    missing.push(`${type}.${alias}`);
+            }
+        }
+        equal(missing.join(), '');
+        assert(count >= 9);
+    },
+
     names() {
         equal(Gpu.MapFlags.READ | Gpu.MapFlags.WRITE, 3);
         equal(Gpu.MemoryFlags.UNTRACKED, 64);
@@ -980,6 +1001,17 @@ const tests = {
             [() => Gpu.dtype_get_number(Gpu.DTypeKind.INT, NaN), 'Gpu.dtype_get_number()', 'NaN'],
         ])
             await raises(TypeError, call, ...words, 'whole number');
+        for (const name of ['limit', 'soft_limit', 'soft-limit', 'softLimit', 'history_size',
+            'notify_interval', 'release_threshold']) {
+            pool[name] = 100;
+            await raises(TypeError, () => {
+                pool[name] = NaN;
+            }, `Gpu.MemoryPool.${name} must be a whole number, not NaN`);
+            equal(pool[name], 100);
+        }
+        await raises(TypeError, () => {
+            other.limit = 1.5;
+        }, 'Gpu.LimitAllocator.limit must be a whole number, not 1.5');
         for (const size of [-1, 2 ** 64, -1n])
             await raises(Error, () => Gpu.Buffer.new(context, NONE, size), 'out of range');
 
@@ -992,6 +1024,8 @@ const tests = {
         assert(pool.set_fraction(0.5));
         pool.set_fragmentation_target(0.25);
         equal(pool.fragmentation_target, 0.25);
+        pool.fragmentationTarget = 0.5;
+        equal(pool['fragmentation-target'], 0.5);
     },
 
     async wrongOptions(fixture) {

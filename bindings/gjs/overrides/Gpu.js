@@ -835,6 +835,36 @@ function _wholeNumbers(where, names, native) {
     };
 }
 
+// Makes writable properties refuse numbers that are not whole, under each name that gjs gives them:
+// soft_limit, soft-limit and softLimit.
+function _checkProperties() {
+    const properties = {
+        DeferredFreeAllocator: ['max_bytes', 'max_count'],
+        HostAllocator: ['held_limit'],
+        LimitAllocator: ['limit'],
+        MemoryPool: ['history_size', 'limit', 'notify_interval', 'release_threshold', 'soft_limit'],
+    };
+    const check = (type, alias) => {
+        const {prototype} = Gpu[type];
+        const found = Object.getOwnPropertyDescriptor(prototype, alias);
+        const set = function (value) {
+            if (!_isWhole(value)) {
+                throw new TypeError(
+                    `Gpu.${type}.${alias} must be a whole number, not ${value}`);
+            }
+            found.set.call(this, value);
+        };
+        Object.defineProperty(prototype, alias, {...found, set});
+    };
+    for (const [type, names] of Object.entries(properties)) {
+        for (const name of names) {
+            const camel = name.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
+            for (const alias of new Set([name, name.replaceAll('_', '-'), camel]))
+                check(type, alias);
+        }
+    }
+}
+
 // Makes functions from C check their numbers, except those with parameters of type double.
 function _checkNumbers() {
     const others = ['Arguments.add_double', 'Color.new', 'MemoryPool.set_fraction',
@@ -1019,6 +1049,7 @@ function _init() {
     Gpu = this;
 
     _checkNumbers();                            // first: the functions below call these functions
+    _checkProperties();
     Gpu.Local = Local;
     _checkTexts();
     _acceptData();                              // first: promises reject if the data are wrong
