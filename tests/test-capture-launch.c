@@ -332,12 +332,14 @@ bytes_dropped (TestFixture *fixture)
     }
 }
 
-/* A result of a read that the program has dropped is still a target of the graph. */
+/* The target of a read that the program has dropped is still a target of the graph. */
 static void
 result_dropped (TestFixture *fixture)
 {
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  gint freed = FALSE;
   GBytes *bytes;
   Replay replay;
 
@@ -345,14 +347,21 @@ result_dropped (TestFixture *fixture)
     return;
 
   buffer = test_buffer_filled (fixture, SIZE, 1);
+  test_synchronize (fixture->stream);
+  bytes = g_bytes_new_with_free_func (data, SIZE, note_freed, &freed);
   replay_begin (&replay, fixture);
-  bytes = gpu_stream_read_bytes (replay.stream, GPU_MEMORY (buffer), 0, SIZE, &error);
-  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_read_into (replay.stream, GPU_MEMORY (buffer), 0, bytes, &error),
+                  error);
   replay_end (&replay);
   g_bytes_unref (bytes);
   test_synchronize (replay.stream);
+  g_assert_false (g_atomic_int_get (&freed));
+
   replay_run (&replay, replay.stream);
+  test_assert_value (data, 1, SIZE);
+  g_assert_false (g_atomic_int_get (&freed));
   replay_clear (&replay);
+  test_wait_until (&freed);
 }
 
 #endif
