@@ -253,7 +253,8 @@ _gpu_arguments_get_n_indirect (GpuArguments *arguments)
 /**
  * gpu_arguments_add_indirect:
  * @arguments: a #GpuArguments
- * @memory: (transfer none): memory of the context of the kernel, not an image
+ * @memory: (transfer none): memory of the context of the kernel, or a buffer of a peer (see
+ *   gpu_context_enable_peer_access()); not an image
  *
  * Adds memory that the kernel accesses through a pointer stored in other memory, as in a linked
  * list. OpenCL: clSetKernelExecInfo with CL_KERNEL_EXEC_INFO_SVM_PTRS,
@@ -290,8 +291,8 @@ gpu_arguments_add_indirect (GpuArguments *arguments,
 /**
  * gpu_arguments_add_memory:
  * @arguments: a #GpuArguments
- * @memory: (nullable) (transfer none): memory of the context of the kernel; %NULL passes a null
- *   pointer
+ * @memory: (nullable) (transfer none): memory of the context of the kernel, or a buffer of a peer
+ *   (see gpu_context_enable_peer_access()); %NULL passes a null pointer
  *
  * Adds memory: an image for an image argument, any other memory for a pointer. The list retains
  * @memory until it is cleared or freed.

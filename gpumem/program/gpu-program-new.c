@@ -27,8 +27,8 @@
  * machine).
  *
  * CUDA and the host split the options into words as a shell does; each driver of OpenCL has its own
- * rules. Neither @options nor the options of the context may end in a quote, or with an option
- * without its value, such as `-I`.
+ * rules. Both @options and the options of the context must be complete: each quotation mark needs
+ * a second one, and the last option must have its value, such as the folder of `-I`.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
  *   %GPU_ERROR_BUILD_FAILED with the log if the compiler rejects the source or an option,

@@ -375,8 +375,8 @@ split_options (GpuContext  *context,
   return g_regex_split_simple ("\\s+", text, G_REGEX_RAW, 0);
 }
 
-/* Fails if @options end in a quote or with an option without its value. Otherwise, the option would
- * take its value from the options that follow. */
+/* Fails if a quotation mark of @options is not closed, or if the last option lacks its value.
+ * Otherwise, the option would take its value from the options that follow. */
 static gboolean
 check_options (GpuContext  *context,
                const char  *options,

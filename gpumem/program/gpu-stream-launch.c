@@ -482,8 +482,9 @@ GPU_HOT gboolean
  *   if an argument has a wrong kind or size or is out of range, if the grid or the block is empty
  *   (gpu_launch_new() can allow an empty grid), if the grid is not a multiple of the block on a
  *   device without %GPU_CAPABILITIES_NON_UNIFORM_GROUPS, or if an object belongs to another
- *   context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped,
- *   %GPU_ERROR_LAUNCH_FAILED, or the driver's error
+ *   context and is not a buffer of a peer (see gpu_context_enable_peer_access()),
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, %GPU_ERROR_LAUNCH_FAILED, or the
+ *   driver's error
  *
  * Since: 0.1
  */
