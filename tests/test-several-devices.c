@@ -799,10 +799,49 @@ kernel_reaches (TestFixture *here, TestFixture *there)
   check_not_reached (here, kernel, part, near, advice);
 }
 
+/* A prepared launch keeps the memory of another device, also if the program drops it before the
+ * kernel runs. The launch fails without the access, but not the stream. */
+static void
+prepared_reaches (TestFixture *here, TestFixture *there)
+{
+  const GpuExtent grid = { SIZE, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = test_kernel (here, kernel_source, "double_bytes");
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GpuBuffer) from = test_buffer_filled (there, SIZE, 3);
+  g_autoptr (GpuBuffer) near = test_buffer_filled (here, SIZE, 1);
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 6);
+  g_autoptr (TestHold) hold = NULL;
+
+  if (here->device == there->device || !can_access (here, there))
+    return;
+
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (from));
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (near));
+  gpu_arguments_add_indirect (arguments, GPU_MEMORY (from));
+  launch = gpu_launch_new (kernel, &grid, NULL, NULL, 0, GPU_LAUNCH_FLAGS_NONE, arguments, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_launch_prepared (here->stream, launch, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch_prepared",
+                         "different contexts");
+
+  test_assert_ok (gpu_context_enable_peer_access (here->context, there->context, &error), error);
+  hold = test_hold (here->stream);
+  test_assert_ok (gpu_stream_launch_prepared (here->stream, launch, &error), error);
+  g_clear_pointer (&launch, gpu_launch_unref);
+  g_clear_pointer (&arguments, gpu_arguments_unref);
+  g_clear_object (&from);
+  test_hold_release (hold);
+  test_assert_content (near, expected);
+  test_assert_ok (gpu_context_disable_peer_access (here->context, there->context, &error), error);
+}
+
 static void
 access_of_kernels (TestFixture *fixture)
 {
   for_pairs (fixture, kernel_reaches);
+  for_pairs (fixture, prepared_reaches);
 }
 
 /* If the driver cannot enable the access, copies go through page-locked memory, and the next copy
