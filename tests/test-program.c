@@ -195,7 +195,8 @@ program_incomplete_options (TestFixture *fixture)
     }
 }
 
-/* A quoted value keeps its blanks, in the options of the context and in those of the program. */
+/* A quoted value keeps its blanks, in the options of the context and in those of the program. A
+ * comment of the context, as in a shell, does not hide the options of the program. */
 static void
 program_quoted_options (TestFixture *fixture)
 {
@@ -203,7 +204,7 @@ program_quoted_options (TestFixture *fixture)
 
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE) || test_is_opencl (fixture))
     return;
-  gpu_context_set_build_options (fixture->context, "-D 'HALF=20 + 1' -DUNIT='' ");
+  gpu_context_set_build_options (fixture->context, "-D 'HALF=20 + 1' -DUNIT='' # half");
   program = build (fixture, "-DVALUE='HALF * 2'\" UNIT\"", GPU_PROGRAM_FLAGS_NONE);
   g_assert_cmpuint (run_program (fixture, program), ==, 22);
 }

@@ -358,6 +358,12 @@ gpu_program_init (GpuProgram *program G_GNUC_UNUSED)
   _gpu_live_add (GPU_LIVE_PROGRAM, 1);
 }
 
+static gboolean
+has_shell_words (GpuContext *context)
+{
+  return _gpu_context_get_native (context)->backend->program->options_are_shell_words;
+}
+
 /* Returns the words of @options, which are not blank, as the compiler of @context splits them. */
 static char **
 split_options (GpuContext  *context,
@@ -367,7 +373,7 @@ split_options (GpuContext  *context,
   g_autofree char *text = NULL;
   char **words = NULL;
 
-  if (_gpu_context_get_native (context)->backend->program->options_are_shell_words)
+  if (has_shell_words (context))
     return g_shell_parse_argv (options, NULL, &words, error) ? words : NULL;
 
   text = g_strstrip (g_strdup (options));
@@ -435,7 +441,8 @@ _gpu_program_join_options (GpuContext  *context,
   if (own == NULL || *own == '\0')
     return g_strdup (common);
 
-  return g_strconcat (common, " ", own, NULL);
+  /* The end of the line ends a comment of a shell. */
+  return g_strconcat (common, has_shell_words (context) ? "\n" : " ", own, NULL);
 }
 
 static const char *
