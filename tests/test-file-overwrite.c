@@ -34,10 +34,12 @@ typedef ssize_t (*WritevFunc) (pid_t pid, const struct iovec *from, unsigned lon
 static void
 wait_for_others (void)
 {
-  gint n = g_atomic_int_add (&n_running, 1) + 1;
+  const gint n = g_atomic_int_add (&n_running, 1) + 1;
+  gint most;
 
-  if (n > g_atomic_int_get (&n_running_max))
-    g_atomic_int_set (&n_running_max, n);
+  do
+    most = g_atomic_int_get (&n_running_max);
+  while (n > most && !g_atomic_int_compare_and_exchange (&n_running_max, most, n));
 
   for (guint i = 0; g_atomic_int_get (&n_running_max) < g_atomic_int_get (&n_running_wanted); i++)
     {
@@ -173,6 +175,21 @@ few_threads (TestFixture *fixture)
   g_assert_cmpint (g_atomic_int_get (&n_kib), ==, 0);
 }
 
+/* One thread calls pwrite() only if the file ends in the range, because other threads would wait
+ * for each other. */
+static void
+extended (TestFixture *fixture)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  int fd = create_file ();
+
+  g_assert_cmpint (ftruncate (fd, POSITION + SIZE - 1), ==, 0);
+  overwrite (fixture, fd, bytes);
+  check_range (fd, POSITION, g_bytes_get_data (bytes, NULL), SIZE);
+  g_assert_cmpint (g_atomic_int_get (&n_kib), ==, 0);
+  close (fd);
+}
+
 static void
 refused (TestFixture *fixture)
 {
@@ -217,6 +234,7 @@ main (int    argc,
   test_add ("pages", pages);
   test_add ("parallel", parallel);
   test_add ("few-threads", few_threads);
+  test_add ("extended", extended);
   test_add ("refused", refused);
   test_add ("partial", partial);
   test_add ("truncated", truncated);
