@@ -284,10 +284,12 @@ batched (TestFixture *fixture)
 
 /* --- host memory that the graph retains ------------------------------------------------------- */
 
+/* Called on a thread of the library, so test_wait_until() must be woken. */
 static void
 note_freed (gpointer freed)
 {
   g_atomic_int_set ((gint *) freed, TRUE);
+  g_main_context_wakeup (NULL);
 }
 
 /* The program drops the bytes of a write, and of a write of a region, as a language binding does.
