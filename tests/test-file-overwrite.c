@@ -58,7 +58,7 @@ process_vm_writev (pid_t               pid,
                    unsigned long       flags)
 {
   WritevFunc next = (WritevFunc) dlsym (RTLD_NEXT, "process_vm_writev");
-  struct iovec part = from[0];
+  struct iovec part;
   gint fd = g_atomic_int_get (&truncated_fd);
   ssize_t n;
 
@@ -68,6 +68,10 @@ process_vm_writev (pid_t               pid,
       return -1;
     }
 
+  if (n_from == 0)
+    return next (pid, from, n_from, to, n_to, flags);
+
+  part = from[0];
   if (g_atomic_int_get (&shorten))
     part.iov_len /= 3;
 
@@ -80,6 +84,17 @@ process_vm_writev (pid_t               pid,
   g_atomic_int_add (&n_kib, n > 0 ? (gint) (n / 1024) : 0);
 
   return n;
+}
+
+static gboolean
+is_allowed (void)
+{
+  if (process_vm_writev (getpid (), NULL, 0, NULL, 0, 0) == 0)
+    return TRUE;
+
+  g_test_skip ("the system does not allow process_vm_writev()");
+
+  return FALSE;
 }
 
 /* Returns a file of tmpfs with POSITION + SIZE + 1 bytes of 1, whose times are in 1970. */
@@ -151,6 +166,9 @@ check (TestFixture *fixture)
 static void
 parallel (TestFixture *fixture)
 {
+  if (!is_allowed ())
+    return;
+
   g_atomic_int_set (&n_running_wanted, 2);
   check (fixture);
   g_atomic_int_set (&n_running_wanted, 0);
@@ -161,6 +179,9 @@ parallel (TestFixture *fixture)
 static void
 pages (TestFixture *fixture)
 {
+  if (!is_allowed ())
+    return;
+
   check (fixture);
   g_assert_cmpint (g_atomic_int_get (&n_kib), >, SIZE / 1024 / 2);
 }
@@ -214,6 +235,12 @@ truncated (TestFixture *fixture)
   const guint8 *data = g_bytes_get_data (bytes, NULL);
   int fd = create_file ();
   struct stat status;
+
+  if (!is_allowed ())
+    {
+      close (fd);
+      return;
+    }
 
   g_atomic_int_set (&truncated_fd, fd);
   overwrite (fixture, fd, bytes);

@@ -33,7 +33,8 @@ struct _GpuTransferFile
 /* --- writes to files in memory ---------------------------------------------------------------- */
 
 /* Returns whether writes may map the file: only files of tmpfs. Other file systems must prepare a
- * page before it is written, and copy_to_pages() does not ensure that. */
+ * page before it is written, and copy_to_pages() does not ensure that. Containers may not allow
+ * process_vm_writev(). */
 static gboolean
 is_mappable (int fd G_GNUC_UNUSED)
 {
@@ -44,7 +45,8 @@ is_mappable (int fd G_GNUC_UNUSED)
 
   return flags >= 0 && (flags & O_ACCMODE) == O_RDWR && (flags & O_APPEND) == 0
          && fstat (fd, &status) == 0 && S_ISREG (status.st_mode)
-         && fstatfs (fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
+         && fstatfs (fd, &system) == 0 && system.f_type == TMPFS_MAGIC
+         && process_vm_writev (getpid (), NULL, 0, NULL, 0, 0) == 0;
 #else
   return FALSE;
 #endif
@@ -89,6 +91,9 @@ _gpu_transfer_file_map (GpuTransferFile *file,
   if (data == MAP_FAILED)
     return FALSE;
 
+#ifdef MADV_DONTFORK
+  madvise (data, map->size, MADV_DONTFORK);
+#endif
   map->data = data;
   map->position = begin;
 

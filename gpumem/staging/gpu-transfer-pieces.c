@@ -190,10 +190,12 @@ end_if_stopped_locked (GpuTransferPieces *pieces)
   report_stopped_locked (pieces);
 }
 
-/* Called when the next chunks are copied. Unlocks for the call of copied(). */
+/* Called when the next chunks are copied. Unlocks for the call of copied(), and to unmap the file,
+ * which takes tens of milliseconds for some GiB. */
 static void
 report_done_locked (GpuTransferPieces *pieces)
 {
+  GpuTransferMap map = { NULL };
   guint n_done;
 
   while (pieces->n_done < pieces->n_ready && pieces->n_left[pieces->n_done] == 0)
@@ -205,10 +207,15 @@ report_done_locked (GpuTransferPieces *pieces)
 
   n_done = pieces->n_done;
   if (n_done == pieces->n_chunks)
-    close_file_locked (pieces);
+    {
+      map = pieces->map;
+      pieces->map.data = NULL;
+      close_file_locked (pieces);
+    }
 
   g_cond_broadcast (&pieces->cond);
   g_mutex_unlock (&pieces->lock);
+  _gpu_transfer_map_clear (&map);
   pieces->copy.copied (pieces->copy.data, n_done);
   g_mutex_lock (&pieces->lock);
 }
