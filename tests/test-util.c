@@ -781,12 +781,12 @@ test_wait_until (gboolean *done)
 
   g_source_set_callback (timeout, expire, &expired, NULL);
   g_source_attach (timeout, context);
-  while (!*done && !expired)
+  while (!g_atomic_int_get (done) && !expired)
     g_main_context_iteration (context, TRUE);
   g_source_destroy (timeout);
   g_source_unref (timeout);
   g_main_context_unref (context);
-  g_assert_true (*done);
+  g_assert_true (g_atomic_int_get (done));
 }
 
 void

@@ -144,7 +144,8 @@ void          test_same_memory    (TestFixture   *fixture,
 /* Ends a child process that was forked, with an exit status up to 9. */
 void          test_end_child      (int            status) G_GNUC_NORETURN;
 
-/* Iterates the thread's GMainContext until *@done is TRUE. Fails after TEST_DEADLINE. */
+/* Iterates the thread's GMainContext until *@done is TRUE. Fails after TEST_DEADLINE. Any other
+ * thread that sets *@done must do so atomically, and wake the context. */
 void          test_wait_until     (gboolean      *done);
 /* test_take_result() is a GAsyncReadyCallback that stores the result in a GAsyncResult **.
  * test_await() waits for this result. */
