@@ -1289,7 +1289,7 @@ static GLogWriterOutput
 check_release (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer n_messages)
 {
   g_assert_false (_gpu_binding_is_releasing ());
-  *(guint *) n_messages = 1;
+  g_atomic_int_set ((gint *) n_messages, 1);
 
   return G_LOG_WRITER_HANDLED;
 }
@@ -1303,7 +1303,7 @@ event_log_outside_release (TestFixture *fixture)
 
   if (g_test_subprocess ())
     {
-      static guint n_messages;
+      static gint n_messages;
       g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
       g_autoptr (GBytes) bytes = test_value_bytes (SIZE, 1);
       g_autoptr (GError) error = NULL;
@@ -1312,7 +1312,7 @@ event_log_outside_release (TestFixture *fixture)
       test_assert_ok (gpu_stream_write (fixture->stream, (GpuMemory *) buffer, 0, bytes, &error),
                       error);
       test_assert_ok (gpu_stream_synchronize (fixture->stream, NULL, &error), error);
-      g_assert_cmpuint (n_messages, ==, 1);
+      g_assert_cmpint (g_atomic_int_get (&n_messages), ==, 1);
       return;
     }
 

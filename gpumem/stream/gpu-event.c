@@ -945,12 +945,14 @@ watched_completed (gpointer      data,
 {
   g_autoptr (GSource) source = g_idle_source_new ();
   Completion *completion = g_new0 (Completion, 1);
+  GpuEvent *event = data;
+  GMainContext *context = event->main_context;
 
-  completion->event = data;
+  completion->event = event;
   completion->error = error != NULL ? g_error_copy (error) : NULL;
   g_source_set_priority (source, G_PRIORITY_DEFAULT);
   g_source_set_callback (source, emit_completed, completion, completion_free);
-  g_source_attach (source, completion->event->main_context);
+  g_source_attach (source, context);
 }
 
 /* @data is a weak reference. gpu_event_watch() takes no reference to a user event, because the
