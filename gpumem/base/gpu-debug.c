@@ -84,7 +84,7 @@ split_words (const char *text)
   return g_strsplit_set (text, ":;, \t", -1);
 }
 
-/* These keys change how the library works, so the key "all" does not select them. */
+/* These keys change the behavior of the library, so the key "all" does not select them. */
 #define TEST_FLAGS (GPU_DEBUG_HOST_DELAY | GPU_DEBUG_STAGE)
 
 /* GLib prints the list of keys if @word is "help". */

@@ -202,8 +202,8 @@ _gpu_launch_check_options (GpuKernel       *kernel,
   return FALSE;
 }
 
-/* Limits the recorded access to the memory of an array to the bytes of the array's elements. The
- * first of these bytes may be before the address that the kernel gets. */
+/* Adds the accesses of the arguments. Limits the access to the memory of an array to the bytes of
+ * the array's elements. The first of these bytes may be before the address that the kernel gets. */
 static void
 add_accesses (GpuLaunch          *launch,
               const GpuArguments *arguments)

@@ -373,9 +373,11 @@ retain_in_graph_locked (GpuTimeline          *timeline,
                         GError              **error)
 {
   for (const GpuRetain *retain = submission->retain; retain != NULL; retain = retain->next)
-    if (retain->type == &_gpu_retain_bytes
-        && !_gpu_timeline_retain_in_graph_locked (timeline, retain->object, retain->type, error))
-      return FALSE;
+    {
+      if (retain->type == &_gpu_retain_bytes
+          && !_gpu_timeline_retain_in_graph_locked (timeline, retain->object, retain->type, error))
+        return FALSE;
+    }
 
   return TRUE;
 }
