@@ -305,8 +305,8 @@ launch (const GpuArrayPlan  *plan G_GNUC_UNUSED,
     { .kind = GPU_ARGUMENT_KIND_MEMORY },
     { .kind = GPU_ARGUMENT_KIND_VALUE }
   };
-  GpuLaunch launch = { .core = copy->core, .grid = &grid, .n_arguments = 3, .values = values,
-                       .memories = memories, .n_accesses = 2 };
+  GpuLaunch launch = { .core = copy->core, .call = { values, 3, &grid }, .memories = memories,
+                       .n_accesses = 2 };
 
   if (copy->for_gpu)
     {
@@ -315,7 +315,7 @@ launch (const GpuArrayPlan  *plan G_GNUC_UNUSED,
       gpu_walk.from = (gint64) from / unit;
       values[2].data = &gpu_walk;
       values[2].size = sizeof gpu_walk;
-      launch.block = &block;
+      launch.call.block = &block;
     }
   else
     {

@@ -154,14 +154,20 @@ typedef gboolean GpuBufferReadNowOp (GpuNativeStream *stream,
                                      gpointer         data,
                                      gsize            size,
                                      GError         **error);
-typedef gboolean GpuBufferFillOp (GpuNativeStream *stream,
-                                  GpuNativeBuffer *destination,
-                                  gsize            offset,
-                                  gsize            size,
-                                  gconstpointer    pattern,
-                                  gsize            pattern_size,
-                                  GpuNativeEvent **event,
-                                  GError         **error);
+
+typedef struct
+{
+  gsize         offset;             /* of the range */
+  gsize         size;
+  const guint8 *pattern;
+  gsize         pattern_size;
+} GpuNativeFill;
+
+typedef gboolean GpuBufferFillOp (GpuNativeStream     *stream,
+                                  GpuNativeBuffer     *destination,
+                                  const GpuNativeFill *fill,
+                                  GpuNativeEvent     **event,
+                                  GError             **error);
 typedef gboolean GpuBufferFillRegionOp (GpuNativeStream     *stream,
                                         GpuNativeBuffer     *destination,
                                         const GpuRegionSide *side,
@@ -328,10 +334,10 @@ typedef struct
    * block. */
   GpuBufferWriteNowOp *write_now;
   GpuBufferReadNowOp *read_now;
-  /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of
-   * @pattern_size; or @pattern_size is at most max_fill_pattern, and @size is a multiple of
-   * @pattern_size. The public class composes other patterns from fills and copies. @pattern may
-   * change once the call has returned. */
+  /* `pattern_size` is a power of two up to 128, and `offset` and `size` are multiples of
+   * `pattern_size`; or `pattern_size` is at most max_fill_pattern, and `size` is a multiple of
+   * `pattern_size`. The public class composes other patterns from fills and copies. @fill and the
+   * pattern may change once the call has returned. */
   GpuBufferFillOp *fill;
   /* May be NULL, and may fail with GPU_ERROR_NOT_SUPPORTED before it has enqueued any command: the
    * public class then fills row by row. @pattern_size is as for fill(), and all members of @side

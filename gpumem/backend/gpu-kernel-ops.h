@@ -57,15 +57,20 @@ typedef struct
   guint                   n_indirect;
 } GpuLaunchOptions;
 
-typedef gboolean GpuKernelLaunchOp (GpuNativeStream        *stream,
-                                    GpuNativeKernel        *kernel,
-                                    const GpuArgumentValue *arguments,
-                                    guint                   n_arguments,
-                                    const GpuExtent        *grid,
-                                    const GpuExtent        *block,
-                                    const GpuLaunchOptions *options,
-                                    GpuNativeEvent        **event,
-                                    GError                **error);
+typedef struct
+{
+  GpuArgumentValue       *arguments;      /* n_arguments; launch() does not modify them */
+  guint                   n_arguments;
+  const GpuExtent        *grid;           /* work-items */
+  const GpuExtent        *block;          /* NULL to let the driver choose */
+  const GpuLaunchOptions *options;        /* NULL, or sets at least one option */
+} GpuNativeLaunch;
+
+typedef gboolean GpuKernelLaunchOp (GpuNativeStream       *stream,
+                                    GpuNativeKernel       *kernel,
+                                    const GpuNativeLaunch *launch,
+                                    GpuNativeEvent       **event,
+                                    GError               **error);
 
 typedef struct
 {
@@ -84,10 +89,8 @@ typedef struct
                               GVariantDict            *attributes,
                               GError                 **error);
   /* stream; several streams may launch the same kernel at the same time. The number of arguments is
-   * correct. Their kinds and sizes are also correct, if the kernel describes them. @grid counts
-   * work-items; @block is NULL to let the driver choose. @options is NULL, or sets at least one
-   * option. If kernels can access all memory without a declaration, the back end ignores the
-   * indirect memory. */
+   * correct. Their kinds and sizes are also correct, if the kernel describes them. If kernels can
+   * access all memory without a declaration, the back end ignores the indirect memory. */
   GpuKernelLaunchOp *launch;
   /* This op and all ops below may be called from any thread, and may be NULL. Sets an attribute by
    * its nick in get_attributes(). Fails with GPU_ERROR_NOT_SUPPORTED for a read-only attribute, and

@@ -20,11 +20,8 @@
 
 typedef struct
 {
-  GpuMemory    *destination;
-  gsize         offset;
-  gsize         size;
-  const guint8 *pattern;
-  gsize         pattern_size;
+  GpuMemory     *destination;
+  GpuNativeFill  call;
 } Fill;
 
 GPU_HOT static gboolean
@@ -35,18 +32,17 @@ run_fill (gconstpointer     operation,
 {
   const Fill *fill = operation;
 
-  return stream->backend->buffer->fill (stream, fill->destination->storage->buffer, fill->offset,
-                                        fill->size, fill->pattern, fill->pattern_size, event,
-                                        error);
+  return stream->backend->buffer->fill (stream, fill->destination->storage->buffer, &fill->call,
+                                        event, error);
 }
 
-GPU_HOT static gboolean
+G_ALWAYS_INLINE static inline gboolean
 submit_fill (GpuTimeline  *timeline,
              const char   *function,
              const Fill   *fill,
              GError      **error)
 {
-  GpuAccess access = { fill->destination, TRUE, fill->offset, fill->size };
+  GpuAccess access = { fill->destination, TRUE, fill->call.offset, fill->call.size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_fill, .operation = fill };
 
@@ -58,10 +54,10 @@ submit_fill (GpuTimeline  *timeline,
 static inline gboolean
 is_native (const Fill *fill)
 {
-  gsize n = fill->pattern_size;
+  gsize n = fill->call.pattern_size;
 
   return n <= MAX_NATIVE_PATTERN && n != 0 && (n & (n - 1)) == 0
-         && ((fill->offset | fill->size) & (n - 1)) == 0;
+         && ((fill->call.offset | fill->call.size) & (n - 1)) == 0;
 }
 
 /* Checks the whole range before the first of several commands, so that a refused fill changes
@@ -93,8 +89,8 @@ write_seed (GpuTimeline  *timeline,
   gconstpointer data = g_bytes_get_data (seed, &size);
 
   if ((fill->destination->flags & denied) == 0)
-    return _gpu_timeline_write (timeline, function, fill->destination, fill->offset, data, size,
-                                seed, NULL, error);
+    return _gpu_timeline_write (timeline, function, fill->destination, fill->call.offset, data,
+                                size, seed, NULL, error);
 
   buffer = _gpu_buffer_new (fill->destination->context, function, GPU_MEMORY_FLAGS_NONE, size,
                             error);
@@ -103,7 +99,7 @@ write_seed (GpuTimeline  *timeline,
          && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), 0, data, size, seed, NULL,
                                  error)
          && _gpu_timeline_copy (timeline, function,
-                                &(GpuRangeCopy) { fill->destination, fill->offset,
+                                &(GpuRangeCopy) { fill->destination, fill->call.offset,
                                                   GPU_MEMORY (buffer), 0, size },
                                 NULL, error);
 }
@@ -114,9 +110,9 @@ compose_fill (GpuTimeline  *timeline,
               const Fill   *fill,
               GError      **error)
 {
-  gsize n_patterns = MIN (fill->size / fill->pattern_size,
-                          MAX (SEED_SIZE / fill->pattern_size, 1));
-  gsize done = n_patterns * fill->pattern_size;
+  gsize n_patterns = MIN (fill->call.size / fill->call.pattern_size,
+                          MAX (SEED_SIZE / fill->call.pattern_size, 1));
+  gsize done = n_patterns * fill->call.pattern_size;
   g_auto (GpuHostWait) wait = { NULL };
   g_autoptr (GBytes) seed = NULL;
   gpointer data;
@@ -126,7 +122,7 @@ compose_fill (GpuTimeline  *timeline,
   _gpu_host_wait_begin (&wait, timeline);
 
   if (!_gpu_timeline_check_capture (timeline, function, error)
-      || !check_unmapped (function, fill->destination, fill->offset, fill->size, error))
+      || !check_unmapped (function, fill->destination, fill->call.offset, fill->call.size, error))
     return FALSE;
 
   seed = _gpu_bytes_new (done, function, &data, error);
@@ -135,15 +131,16 @@ compose_fill (GpuTimeline  *timeline,
     return FALSE;
 
   for (gsize i = 0; i < n_patterns; i++)
-    memcpy ((guint8 *) data + i * fill->pattern_size, fill->pattern, fill->pattern_size);
+    memcpy ((guint8 *) data + i * fill->call.pattern_size, fill->call.pattern,
+            fill->call.pattern_size);
 
   if (!write_seed (timeline, function, fill, seed, error))
     return FALSE;
 
-  while (done < fill->size)
+  while (done < fill->call.size)
     {
-      const GpuRangeCopy copy = { fill->destination, fill->offset + done, fill->destination,
-                                  fill->offset, MIN (done, fill->size - done) };
+      const GpuRangeCopy copy = { fill->destination, fill->call.offset + done, fill->destination,
+                                  fill->call.offset, MIN (done, fill->call.size - done) };
 
       if (!_gpu_timeline_copy (timeline, function, &copy, NULL, error))
         return FALSE;
@@ -175,7 +172,45 @@ check_pattern (const char    *function,
   return FALSE;
 }
 
-GPU_HOT gboolean
+GPU_APART static gboolean
+fill_other (GpuTimeline  *timeline,
+            const char   *function,
+            const Fill   *fill,
+            GError      **error)
+{
+  const GpuNativeFill *call = &fill->call;
+
+  if (!check_pattern (function, call->size, call->pattern, call->pattern_size, error))
+    return FALSE;
+
+  if (call->size == 0)
+    return TRUE;
+
+  if (call->pattern_size <= timeline->context->backend->buffer->max_fill_pattern)
+    return submit_fill (timeline, function, fill, error);
+
+  return compose_fill (timeline, function, fill, error);
+}
+
+G_ALWAYS_INLINE static inline gboolean
+fill_range (GpuTimeline  *timeline,
+            const char   *function,
+            const Fill   *fill,
+            GError      **error)
+{
+  const GpuNativeFill *call = &fill->call;
+
+  if (!_gpu_memory_check_range (fill->destination, function, "destination", call->offset,
+                                call->size, error))
+    return FALSE;
+
+  if (G_LIKELY (call->size != 0 && call->pattern != NULL && is_native (fill)))
+    return submit_fill (timeline, function, fill, error);
+
+  return fill_other (timeline, function, fill, error);
+}
+
+gboolean
 _gpu_timeline_fill (GpuTimeline   *timeline,
                     const char    *function,
                     GpuMemory     *destination,
@@ -185,24 +220,9 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
                     gsize          pattern_size,
                     GError       **error)
 {
-  const Fill fill = { destination, offset, size, pattern, pattern_size };
+  const Fill fill = { destination, { offset, size, pattern, pattern_size } };
 
-  if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error))
-    return FALSE;
-
-  if (G_LIKELY (size != 0 && pattern != NULL && is_native (&fill)))
-    return submit_fill (timeline, function, &fill, error);
-
-  if (!check_pattern (function, size, pattern, pattern_size, error))
-    return FALSE;
-
-  if (size == 0)
-    return TRUE;
-
-  if (pattern_size <= timeline->context->backend->buffer->max_fill_pattern)
-    return submit_fill (timeline, function, &fill, error);
-
-  return compose_fill (timeline, function, &fill, error);
+  return fill_range (timeline, function, &fill, error);
 }
 
 /**
@@ -241,6 +261,7 @@ gpu_stream_fill (GpuStream     *stream,
                  gsize          pattern_size,
                  GError       **error)
 {
+  const Fill fill = { destination, { offset, size, pattern, pattern_size } };
   GpuTimeline *timeline;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
@@ -248,11 +269,7 @@ gpu_stream_fill (GpuStream     *stream,
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_fill", error);
 
-  if (timeline == NULL)
-    return FALSE;
-
-  return _gpu_timeline_fill (timeline, "gpu_stream_fill", destination, offset, size, pattern,
-                             pattern_size, error);
+  return timeline != NULL && fill_range (timeline, "gpu_stream_fill", &fill, error);
 }
 
 typedef struct

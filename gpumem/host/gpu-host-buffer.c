@@ -400,30 +400,28 @@ host_buffer_read (GpuNativeStream  *stream,
 }
 
 static gboolean
-host_buffer_fill (GpuNativeStream  *stream,
-                  GpuNativeBuffer  *destination,
-                  gsize             offset,
-                  gsize             size,
-                  gconstpointer     pattern,
-                  gsize             pattern_size,
-                  GpuNativeEvent  **event,
-                  GError          **error)
+host_buffer_fill (GpuNativeStream      *stream,
+                  GpuNativeBuffer      *destination,
+                  const GpuNativeFill  *given,
+                  GpuNativeEvent      **event,
+                  GError              **error)
 {
   GpuHostFill *fill;
 
-  if (pattern_size == 0 || pattern_size > sizeof fill->pattern || size % pattern_size != 0)
+  if (given->pattern_size == 0 || given->pattern_size > sizeof fill->pattern
+      || given->size % given->pattern_size != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "host: cannot fill %" G_GSIZE_FORMAT " bytes with a pattern of %" G_GSIZE_FORMAT
-                   " bytes", size, pattern_size);
+                   " bytes", given->size, given->pattern_size);
       return FALSE;
     }
 
   fill = _gpu_host_operation_new (sizeof *fill, fill_run);
-  fill->destination = data_at (destination, offset);
-  fill->size = size;
-  fill->pattern_size = pattern_size;
-  memcpy (fill->pattern, pattern, pattern_size);
+  fill->destination = data_at (destination, given->offset);
+  fill->size = given->size;
+  fill->pattern_size = given->pattern_size;
+  memcpy (fill->pattern, given->pattern, given->pattern_size);
 
   return _gpu_host_stream_submit (stream, fill, event, error);
 }

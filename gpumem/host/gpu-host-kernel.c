@@ -355,32 +355,28 @@ set_offset (GpuHostLaunch   *launch,
 }
 
 static gboolean
-host_kernel_launch (GpuNativeStream         *stream,
-                    GpuNativeKernel         *kernel,
-                    const GpuArgumentValue  *arguments,
-                    guint                    n_arguments,
-                    const GpuExtent         *grid,
-                    const GpuExtent         *block,
-                    const GpuLaunchOptions  *options,
-                    GpuNativeEvent         **event,
-                    GError                 **error)
+host_kernel_launch (GpuNativeStream        *stream,
+                    GpuNativeKernel        *kernel,
+                    const GpuNativeLaunch  *given,
+                    GpuNativeEvent        **event,
+                    GError                **error)
 {
   GpuHostKernel *self = (GpuHostKernel *) kernel;
-  GpuHostLaunch *launch = launch_new (arguments, n_arguments);
+  GpuHostLaunch *launch = launch_new (given->arguments, given->n_arguments);
 
   launch->entry = self->entry;
   launch->stack_size = __atomic_load_n (&self->context->stack_size, __ATOMIC_RELAXED);
-  set_arguments (launch, arguments);
+  set_arguments (launch, given->arguments);
 
-  if (!set_geometry (launch, grid, block, error)
+  if (!set_geometry (launch, given->grid, given->block, error)
       || !check_local_memory (launch, self->local_size, error))
     {
       g_free (launch);
       return FALSE;
     }
 
-  if (options != NULL && options->offset != NULL)
-    set_offset (launch, options->offset);
+  if (given->options != NULL && given->options->offset != NULL)
+    set_offset (launch, given->options->offset);
 
   return _gpu_host_stream_submit (stream, launch, event, error);
 }

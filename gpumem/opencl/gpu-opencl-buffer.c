@@ -378,31 +378,27 @@ buffer_read_now (GpuNativeStream  *stream,
 }
 
 static gboolean
-buffer_fill (GpuNativeStream  *stream,
-             GpuNativeBuffer  *destination,
-             gsize             offset,
-             gsize             size,
-             gconstpointer     pattern,
-             gsize             pattern_size,
-             GpuNativeEvent  **event,
-             GError          **error)
+buffer_fill (GpuNativeStream      *stream,
+             GpuNativeBuffer      *destination,
+             const GpuNativeFill  *fill,
+             GpuNativeEvent      **event,
+             GError              **error)
 {
   cl_event native = NULL;
   gboolean held;
   cl_int code;
 
   if (G_UNLIKELY (((GpuOpenclBuffer *) destination)->usm != NULL))
-    return _gpu_opencl_usm_fill (stream, destination, offset, size, pattern, pattern_size, event,
-                                 error);
+    return _gpu_opencl_usm_fill (stream, destination, fill, event, error);
 
   if (G_UNLIKELY (destination->is_host_only))
-    return _gpu_opencl_fill_host (stream, destination, offset, size, pattern, pattern_size, event,
-                                  error);
+    return _gpu_opencl_fill_host (stream, destination, fill, event, error);
 
   held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
-                              _gpu_opencl_buffer_handle (destination), pattern, pattern_size,
-                              offset, size, 0, NULL, event != NULL ? &native : NULL);
+                              _gpu_opencl_buffer_handle (destination), fill->pattern,
+                              fill->pattern_size, fill->offset, fill->size, 0, NULL,
+                              event != NULL ? &native : NULL);
   _gpu_opencl_release_slices (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
@@ -411,7 +407,8 @@ buffer_fill (GpuNativeStream  *stream,
   return _gpu_opencl_enqueued (stream, code, "clEnqueueFillBuffer", native, event, error,
                                "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                                G_GSIZE_FORMAT " bytes, with a pattern of %" G_GSIZE_FORMAT
-                               " bytes", size, offset, destination->size, pattern_size);
+                               " bytes", fill->size, fill->offset, destination->size,
+                               fill->pattern_size);
 }
 
 static gpointer

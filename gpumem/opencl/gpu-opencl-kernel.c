@@ -516,25 +516,26 @@ get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
 
 /* Returns the kernel object with all arguments set, or NULL on error. Caller holds `lock`. */
 static cl_kernel
-prepare_locked (GpuOpenclKernel         *kernel,
-                GpuOpenclStream         *stream,
-                const GpuArgumentValue  *arguments,
-                guint                    n_arguments,
-                const GpuLaunchOptions  *options,
-                GError                 **error)
+prepare_locked (GpuOpenclKernel        *kernel,
+                GpuOpenclStream        *stream,
+                const GpuNativeLaunch  *launch,
+                GError                **error)
 {
   GpuOpenclDevice *device = stream->device;
-  guint64 pointers = get_pointers (device, arguments, n_arguments);
+  const GpuLaunchOptions *options = launch->options;
+  const gboolean has_indirect = options != NULL && options->n_indirect > 0;
+  guint64 pointers = get_pointers (device, launch->arguments, launch->n_arguments);
   cl_kernel handle = kernel->kernel;
 
-  if (options != NULL || pointers != 0)
+  if (has_indirect || pointers != 0)
     handle = get_pointer_kernel_locked (kernel, pointers, error);
 
   if (handle == NULL
-      || (options != NULL && !_gpu_opencl_set_indirect (kernel, handle, device, options, error)))
+      || (has_indirect && !_gpu_opencl_set_indirect (kernel, handle, device, options, error))
+      || !set_arguments (kernel, handle, stream, launch->arguments, launch->n_arguments, error))
     return NULL;
 
-  return set_arguments (kernel, handle, stream, arguments, n_arguments, error) ? handle : NULL;
+  return handle;
 }
 
 /* --- launches --------------------------------------------------------------------------------- */
@@ -597,35 +598,32 @@ set_geometry (const GpuOpenclKernel *kernel,
 }
 
 static gboolean
-kernel_launch (GpuNativeStream         *stream,
-               GpuNativeKernel         *native,
-               const GpuArgumentValue  *arguments,
-               guint                    n_arguments,
-               const GpuExtent         *grid,
-               const GpuExtent         *block,
-               const GpuLaunchOptions  *options,
-               GpuNativeEvent         **event,
-               GError                 **error)
+kernel_launch (GpuNativeStream        *stream,
+               GpuNativeKernel        *native,
+               const GpuNativeLaunch  *launch,
+               GpuNativeEvent        **event,
+               GError                **error)
 {
   GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
   GpuOpenclDevice *device = ((GpuOpenclStream *) stream)->device;
-  const gboolean has_indirect = options != NULL && options->n_indirect > 0;
+  const GpuLaunchOptions *options = launch->options;
+  const guint n = launch->n_arguments;
   Geometry geometry;
   cl_event handle = NULL;
   cl_kernel prepared;
   gboolean held;
   cl_int code;
 
-  set_geometry (kernel, grid, block, options != NULL ? options->offset : NULL, &geometry);
+  set_geometry (kernel, launch->grid, launch->block, options != NULL ? options->offset : NULL,
+                &geometry);
 
   if (!check_required_block (kernel, geometry.local, error)
-      || !check_local_size (kernel, device, arguments, n_arguments, error)
-      || (kernel->takes_images && !check_images (kernel, device, arguments, n_arguments, error)))
+      || !check_local_size (kernel, device, launch->arguments, n, error)
+      || (kernel->takes_images && !check_images (kernel, device, launch->arguments, n, error)))
     return FALSE;
 
   g_mutex_lock (&kernel->lock);
-  prepared = prepare_locked (kernel, (GpuOpenclStream *) stream, arguments, n_arguments,
-                             has_indirect ? options : NULL, error);
+  prepared = prepare_locked (kernel, (GpuOpenclStream *) stream, launch, error);
   if (prepared == NULL)
     {
       g_mutex_unlock (&kernel->lock);

@@ -735,24 +735,22 @@ enqueue_repeated (GpuOpenclRegion *region,
 }
 
 gboolean
-_gpu_opencl_fill_host (GpuNativeStream  *stream,
-                       GpuNativeBuffer  *destination,
-                       gsize             offset,
-                       gsize             size,
-                       gconstpointer     pattern,
-                       gsize             pattern_size,
-                       GpuNativeEvent  **event,
-                       GError          **error)
+_gpu_opencl_fill_host (GpuNativeStream      *stream,
+                       GpuNativeBuffer      *destination,
+                       const GpuNativeFill  *fill,
+                       GpuNativeEvent      **event,
+                       GError              **error)
 {
+  const gsize size = fill->size;
   const gsize piece_size = MIN (size, GPU_OPENCL_SCRATCH_SIZE);
   const GpuExtent extent = { size, 1, 1 };
-  const GpuRegionSide to = { .offset = offset, .row_pitch = size, .slice_pitch = size };
+  const GpuRegionSide to = { .offset = fill->offset, .row_pitch = size, .slice_pitch = size };
   GpuOpenclRegion region =
   {
     .stream      = (GpuOpenclStream *) stream,
     .destination = { .data = destination->host },
     .function    = "clCreateBuffer",
-    .unit        = pattern_size
+    .unit        = fill->pattern_size
   };
   cl_event native = NULL;
   gboolean enqueued = FALSE;
@@ -761,7 +759,7 @@ _gpu_opencl_fill_host (GpuNativeStream  *stream,
                                       CL_MEM_READ_WRITE, piece_size, NULL, &region.code);
   if (region.code == CL_SUCCESS)
     {
-      enqueued = enqueue_repeated (&region, pattern, offset, size, piece_size,
+      enqueued = enqueue_repeated (&region, fill->pattern, fill->offset, size, piece_size,
                                    event != NULL ? &native : NULL);
       clReleaseMemObject (region.source.mem);
     }

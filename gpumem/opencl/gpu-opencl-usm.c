@@ -197,24 +197,23 @@ _gpu_opencl_usm_copy (GpuNativeStream     *stream,
 }
 
 gboolean
-_gpu_opencl_usm_fill (GpuNativeStream  *stream,
-                      GpuNativeBuffer  *destination,
-                      gsize             offset,
-                      gsize             size,
-                      gconstpointer     pattern,
-                      gsize             pattern_size,
-                      GpuNativeEvent  **event,
-                      GError          **error)
+_gpu_opencl_usm_fill (GpuNativeStream      *stream,
+                      GpuNativeBuffer      *destination,
+                      const GpuNativeFill  *fill,
+                      GpuNativeEvent      **event,
+                      GError              **error)
 {
   GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) destination;
   cl_event native = NULL;
   cl_int code = buffer->usm->fill (_gpu_opencl_stream_handle (stream),
-                                   (guint8 *) buffer->svm + offset, pattern, pattern_size, size, 0,
-                                   NULL, event != NULL ? &native : NULL);
+                                   (guint8 *) buffer->svm + fill->offset, fill->pattern,
+                                   fill->pattern_size, fill->size, 0, NULL,
+                                   event != NULL ? &native : NULL);
 
   return _gpu_opencl_enqueued (stream, code, "clEnqueueMemFillINTEL", native, event, error,
                                SIZE " bytes from offset " SIZE " of " SIZE " bytes, with a pattern "
-                               "of " SIZE " bytes", size, offset, destination->size, pattern_size);
+                               "of " SIZE " bytes", fill->size, fill->offset, destination->size,
+                               fill->pattern_size);
 }
 
 gpointer

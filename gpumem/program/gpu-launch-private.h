@@ -16,19 +16,16 @@ struct _GpuLaunch
   GpuKernel        *kernel;         /* owned */
   GpuKernelCore    *core;
   GpuArguments     *arguments;      /* owned; the values point into it */
-  const GpuExtent  *grid;
-  const GpuExtent  *block;          /* NULL to let the driver choose */
+  GpuNativeLaunch   call;           /* without options; the array of arguments is owned */
   const GpuExtent  *offset;         /* of the global ids; NULL if all 0 */
   gsize             shared_size;
   GpuLaunchFlags    flags;
-  gboolean          is_prepared;    /* a prepared launch: `values` contain the native buffers */
+  gboolean          is_prepared;    /* a prepared launch: `call` contains the native buffers */
   gboolean          has_options;    /* the launch needs GpuLaunchOptions */
   gboolean          has_samplers;
-  guint             n_arguments;
-  GpuArgumentValue *values;         /* n_arguments, owned */
   guint             n_indirect;     /* memories from gpu_arguments_add_indirect() */
-  GpuMemory       **memories;       /* n_arguments, then n_indirect elements; the array is owned,
-                                     * and `arguments` retains the objects */
+  GpuMemory       **memories;       /* call.n_arguments, then n_indirect elements; the array is
+                                     * owned, and `arguments` retains the objects */
   guint             n_accesses;
   GpuAccess        *accesses;       /* at most one for each memory, owned */
   GpuExtent         own_grid;       /* prepared launches: grid, block and offset point here */
@@ -39,7 +36,7 @@ struct _GpuLaunch
 static inline gboolean
 _gpu_launch_is_empty (const GpuLaunch *launch)
 {
-  const GpuExtent *grid = launch->grid;
+  const GpuExtent *grid = launch->call.grid;
 
   return grid->width == 0 || grid->height == 0 || grid->depth == 0;
 }
@@ -59,8 +56,8 @@ gboolean _gpu_launch_check_extents (const GpuLaunch       *launch,
 static inline gboolean
 _gpu_launch_is_simple (const GpuLaunch *launch)
 {
-  const GpuExtent *grid = launch->grid;
-  const GpuExtent *block = launch->block;
+  const GpuExtent *grid = launch->call.grid;
+  const GpuExtent *block = launch->call.block;
 
   return block != NULL && launch->offset == NULL && _gpu_extent_is_line (grid)
          && _gpu_extent_is_line (block) && grid->width > 0 && block->width > 0

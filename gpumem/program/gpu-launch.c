@@ -61,8 +61,8 @@ fail_extent (const char       *what,
              const GpuLaunch  *launch,
              GError          **error)
 {
-  const GpuExtent *grid = launch->grid;
-  const GpuExtent *block = launch->block;
+  const GpuExtent *grid = launch->call.grid;
+  const GpuExtent *block = launch->call.block;
   g_autofree char *chosen = NULL;       /* by the program */
 
   if (block != NULL)
@@ -101,7 +101,7 @@ check_offset (const GpuLaunch        *launch,
               const GpuNativeDevice  *device,
               GError                **error)
 {
-  const GpuExtent *grid = launch->grid;
+  const GpuExtent *grid = launch->call.grid;
   const GpuExtent *offset = launch->offset;
   const gsize most = device->has_short_ids ? G_MAXUINT32 : G_MAXSIZE;
 
@@ -137,8 +137,8 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
                            const GpuNativeDevice  *device,
                            GError                **error)
 {
-  const GpuExtent *grid = launch->grid;
-  const GpuExtent *block = launch->block;
+  const GpuExtent *grid = launch->call.grid;
+  const GpuExtent *block = launch->call.block;
   gsize n_items;
 
   if (G_UNLIKELY (_gpu_launch_is_empty (launch)))
@@ -212,7 +212,7 @@ add_accesses (GpuLaunch          *launch,
 
   launch->n_accesses = 0;
 
-  for (guint i = 0; i < launch->n_arguments; i++)
+  for (guint i = 0; i < launch->call.n_arguments; i++)
     {
       const GpuArgumentItem *item = &arguments->items[i];
       GpuAccess *access;
@@ -222,7 +222,7 @@ add_accesses (GpuLaunch          *launch,
 
       access = _gpu_launch_add_access (launch, launch->memories[i],
                                        infos != NULL ? &infos[i] : NULL,
-                                       _gpu_argument_is_texture (&launch->values[i]));
+                                       _gpu_argument_is_texture (&launch->call.arguments[i]));
 
       if (item->type == GPU_ARGUMENT_ITEM_MEMORY && item->size > 0)
         {
@@ -240,7 +240,7 @@ add_indirect_accesses (GpuLaunch *launch)
 {
   for (guint i = 0; i < launch->n_indirect; i++)
     {
-      GpuMemory *memory = launch->memories[launch->n_arguments + i];
+      GpuMemory *memory = launch->memories[launch->call.n_arguments + i];
 
       gboolean write = memory->is_constant || (memory->flags & GPU_MEMORY_FLAGS_READ_ONLY) == 0;
 
@@ -253,13 +253,14 @@ _gpu_launch_resolve (GpuLaunch     *launch,
                      GpuArguments  *arguments,
                      GError       **error)
 {
-  if (!_gpu_arguments_resolve (arguments, launch->kernel, launch->values, launch->memories, error)
-      || !_gpu_arguments_resolve_indirect (arguments, &launch->memories[launch->n_arguments],
+  if (!_gpu_arguments_resolve (arguments, launch->kernel, launch->call.arguments,
+                               launch->memories, error)
+      || !_gpu_arguments_resolve_indirect (arguments, &launch->memories[launch->call.n_arguments],
                                            error))
     return FALSE;
 
-  for (guint i = 0; i < launch->n_arguments; i++)
-    launch->has_samplers |= launch->values[i].sampler != NULL;
+  for (guint i = 0; i < launch->call.n_arguments; i++)
+    launch->has_samplers |= launch->call.arguments[i].sampler != NULL;
 
   launch->has_options = launch->shared_size != 0 || launch->n_indirect != 0
                         || launch->offset != NULL
@@ -290,7 +291,7 @@ set_buffers (GpuLaunch  *launch,
 {
   GError *failure = NULL;
 
-  for (guint i = 0; i < launch->n_arguments; i++)
+  for (guint i = 0; i < launch->call.n_arguments; i++)
     {
       GpuStorage *storage;
 
@@ -306,7 +307,7 @@ set_buffers (GpuLaunch  *launch,
         }
 
       g_atomic_int_inc (&storage->n_prepared);
-      launch->values[i].buffer = storage->buffer;
+      launch->call.arguments[i].buffer = storage->buffer;
 
       if (storage->buffer->is_host_only)
         _gpu_launch_fail_host_only ("argument", i, storage->context, &failure);
@@ -333,12 +334,12 @@ set_extents (GpuLaunch        *launch,
              const GpuExtent  *offset)
 {
   launch->own_grid = *grid;
-  launch->grid = &launch->own_grid;
+  launch->call.grid = &launch->own_grid;
 
   if (block != NULL)
     {
       launch->own_block = *block;
-      launch->block = &launch->own_block;
+      launch->call.block = &launch->own_block;
     }
 
   if (offset != NULL && (offset->width != 0 || offset->height != 0 || offset->depth != 0))
@@ -445,9 +446,9 @@ gpu_launch_new (GpuKernel        *kernel,
   set_extents (launch, grid, block, global_offset);
   launch->shared_size = shared_size;
   launch->flags = flags;
-  launch->n_arguments = n;
+  launch->call.n_arguments = n;
   launch->n_indirect = _gpu_arguments_get_n_indirect (arguments);
-  launch->values = g_new0 (GpuArgumentValue, n);
+  launch->call.arguments = g_new0 (GpuArgumentValue, n);
   launch->memories = g_new0 (GpuMemory *, n + launch->n_indirect);
   launch->accesses = g_new0 (GpuAccess, n + launch->n_indirect);
 
@@ -502,11 +503,11 @@ gpu_launch_unref (GpuLaunch *launch)
     return;
 
   if (launch->is_prepared)
-    release_buffers (launch, launch->n_arguments);
+    release_buffers (launch, launch->call.n_arguments);
 
   g_object_unref (launch->kernel);
   gpu_arguments_unref (launch->arguments);
-  g_free (launch->values);
+  g_free (launch->call.arguments);
   g_free (launch->memories);
   g_free (launch->accesses);
   g_free (launch);
@@ -547,7 +548,7 @@ gpu_launch_get_grid (GpuLaunch *launch,
   g_return_if_fail (launch != NULL);
   g_return_if_fail (grid != NULL);
 
-  *grid = *launch->grid;
+  *grid = *launch->call.grid;
 }
 
 /**
@@ -570,5 +571,5 @@ gpu_launch_get_block (GpuLaunch *launch,
 
   *block = launch->own_block;
 
-  return launch->block != NULL;
+  return launch->call.block != NULL;
 }

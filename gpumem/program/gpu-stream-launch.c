@@ -22,18 +22,19 @@ run_with_options (const GpuLaunch  *launch,
   g_autofree GpuNativeBuffer **indirect = g_new (GpuNativeBuffer *, launch->n_indirect);
   const GpuLaunchOptions options = { launch->offset, launch->shared_size, launch->flags, indirect,
                                      launch->n_indirect };
+  GpuNativeLaunch call = launch->call;
+
+  call.options = &options;
 
   for (guint i = 0; i < launch->n_indirect; i++)
     {
-      indirect[i] = launch->memories[launch->n_arguments + i]->storage->buffer;
+      indirect[i] = launch->memories[launch->call.n_arguments + i]->storage->buffer;
 
       if (indirect[i]->is_host_only)
         return _gpu_launch_fail_host_only ("indirect memory", i, stream->context, error);
     }
 
-  return stream->backend->kernel->launch (stream, launch->core->kernel, launch->values,
-                                          launch->n_arguments, launch->grid, launch->block,
-                                          &options, event, error);
+  return stream->backend->kernel->launch (stream, launch->core->kernel, &call, event, error);
 }
 
 GPU_HOT static gboolean
@@ -44,23 +45,22 @@ run_launch (gconstpointer     operation,
 {
   const GpuLaunch *launch = operation;
 
-  for (guint i = 0; i < launch->n_arguments && !launch->is_prepared; i++)
+  for (guint i = 0; i < launch->call.n_arguments && !launch->is_prepared; i++)
     {
       if (launch->memories[i] == NULL)
         continue;
 
-      launch->values[i].buffer = launch->memories[i]->storage->buffer;
+      launch->call.arguments[i].buffer = launch->memories[i]->storage->buffer;
 
-      if (G_UNLIKELY (launch->values[i].buffer->is_host_only))
+      if (G_UNLIKELY (launch->call.arguments[i].buffer->is_host_only))
         return _gpu_launch_fail_host_only ("argument", i, stream->context, error);
     }
 
   if (G_UNLIKELY (launch->has_options))
     return run_with_options (launch, stream, event, error);
 
-  return stream->backend->kernel->launch (stream, launch->core->kernel, launch->values,
-                                          launch->n_arguments, launch->grid, launch->block, NULL,
-                                          event, error);
+  return stream->backend->kernel->launch (stream, launch->core->kernel, &launch->call, event,
+                                          error);
 }
 
 static const GpuRetainType retain_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
@@ -78,9 +78,9 @@ retain_samplers (const GpuLaunch *launch,
 {
   const GpuRetain *first = core;
 
-  for (guint i = 0; i < launch->n_arguments; i++)
+  for (guint i = 0; i < launch->call.n_arguments; i++)
     {
-      GpuNativeSampler *sampler = launch->values[i].sampler;
+      GpuNativeSampler *sampler = launch->call.arguments[i].sampler;
 
       if (sampler == NULL)
         continue;
@@ -143,7 +143,8 @@ submit_as (const char       *function,
                                .operation = launch, .retain = &retain };
 
   if (G_UNLIKELY (launch->has_samplers))
-    submission.retain = retain_samplers (launch, g_newa (GpuRetain, launch->n_arguments), &retain);
+    submission.retain = retain_samplers (launch, g_newa (GpuRetain, launch->call.n_arguments),
+                                         &retain);
 
   if (G_UNLIKELY (g_atomic_int_get (&_gpu_may_access_peers))
       && !check_peers (timeline, &submission, error))
@@ -180,7 +181,7 @@ add_plain_accesses (GpuLaunch             *launch,
 {
   launch->n_accesses = 0;
 
-  for (guint i = 0; i < launch->n_arguments; i++)
+  for (guint i = 0; i < launch->call.n_arguments; i++)
     {
       GpuMemory *memory = launch->memories[i];
 
@@ -199,7 +200,7 @@ add_plain_accesses (GpuLaunch             *launch,
 
 /* Fast path for launches with at most FEW_ARGUMENTS arguments, all of them valid. For all other
  * launches, has no effect and returns FALSE. */
-GPU_HOT static gboolean
+G_ALWAYS_INLINE static inline gboolean
 launch_few (GpuTimeline  *timeline,
             GpuLaunch    *launch,
             va_list       ap,
@@ -212,13 +213,13 @@ launch_few (GpuTimeline  *timeline,
   GpuAccess accesses[FEW_ARGUMENTS];
   const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
 
-  launch->values = values;
+  launch->call.arguments = values;
   launch->memories = memories;
   launch->accesses = accesses;
 
-  if (G_UNLIKELY (launch->n_arguments > FEW_ARGUMENTS)
-      || G_UNLIKELY (!_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values,
-                                              memories))
+  if (G_UNLIKELY (launch->call.n_arguments > FEW_ARGUMENTS)
+      || G_UNLIKELY (!_gpu_arguments_read_va (infos, launch->call.n_arguments, ap, numbers,
+                                              values, memories))
       || G_UNLIKELY (!add_plain_accesses (launch, infos)))
     return FALSE;
 
@@ -241,9 +242,9 @@ launch_once (GpuTimeline   *timeline,
   g_autofree GpuMemory **memories = n > FEW_ARGUMENTS ? g_new (GpuMemory *, n) : NULL;
   g_autofree GpuAccess *accesses = n > FEW_ARGUMENTS ? g_new (GpuAccess, n) : NULL;
 
-  launch->n_arguments = gpu_arguments_get_length (arguments);
-  launch->n_indirect = n - launch->n_arguments;
-  launch->values = values != NULL ? values : few_values;
+  launch->call.n_arguments = gpu_arguments_get_length (arguments);
+  launch->n_indirect = n - launch->call.n_arguments;
+  launch->call.arguments = values != NULL ? values : few_values;
   launch->memories = memories != NULL ? memories : few_memories;
   launch->accesses = accesses != NULL ? accesses : few_accesses;
 
@@ -282,7 +283,7 @@ check_empty (const GpuTimeline  *timeline,
 }
 
 /* Copies the accesses, because the submission modifies them. */
-GPU_HOT static gboolean
+G_ALWAYS_INLINE static inline gboolean
 launch_prepared (GpuTimeline      *timeline,
                  const GpuLaunch  *launch,
                  GpuPending       *pending,
@@ -376,8 +377,9 @@ launch_init (GpuLaunch        *launch,
 {
   launch->kernel = kernel;
   launch->core = _gpu_kernel_get_core (kernel);
-  launch->grid = grid;
-  launch->block = block;
+  launch->call.grid = grid;
+  launch->call.block = block;
+  launch->call.options = NULL;
   launch->offset = NULL;
   launch->shared_size = 0;
   launch->flags = GPU_LAUNCH_FLAGS_NONE;
@@ -445,7 +447,7 @@ GPU_HOT gboolean
   if (timeline == NULL)
     return FALSE;
 
-  _gpu_kernel_get_arguments (kernel, &launch.n_arguments);
+  _gpu_kernel_get_arguments (kernel, &launch.call.n_arguments);
   va_start (ap, error);
 
   if (G_UNLIKELY (!launch_few (timeline, &launch, ap, &submitted, error)))

@@ -39,16 +39,13 @@ copy_pieces (CUstream       stream,
 }
 
 gboolean
-_gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
-                         GpuNativeBuffer  *destination,
-                         gsize             offset,
-                         gsize             size,
-                         gconstpointer     pattern,
-                         gsize             pattern_size,
-                         GpuNativeEvent  **event,
-                         GError          **error)
+_gpu_cuda_fill_ordinary (GpuNativeStream      *stream,
+                         GpuNativeBuffer      *destination,
+                         const GpuNativeFill  *fill,
+                         GpuNativeEvent      **event,
+                         GError              **error)
 {
-  const gsize piece = MIN (size, FILL_SIZE / pattern_size * pattern_size);
+  const gsize piece = MIN (fill->size, FILL_SIZE / fill->pattern_size * fill->pattern_size);
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
   CUstream handle = ((GpuCudaStream *) stream)->stream;
   const char *function = "cuStreamSynchronize";
@@ -69,8 +66,8 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
       return FALSE;
     }
 
-  for (gsize done = 0; done < piece; done += pattern_size)
-    memcpy (block->data + done, pattern, pattern_size);
+  for (gsize done = 0; done < piece; done += fill->pattern_size)
+    memcpy (block->data + done, fill->pattern, fill->pattern_size);
 
   /* The block has other contents when a graph runs. */
   code = _gpu_cuda_check_capture (handle);
@@ -79,15 +76,16 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
     code = _gpu_cuda_finish_for_host (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = copy_pieces (handle, ((GpuCudaBuffer *) destination)->address + offset, size, block,
-                        piece, &function);
+    code = copy_pieces (handle, ((GpuCudaBuffer *) destination)->address + fill->offset,
+                        fill->size, block, piece, &function);
 
   _gpu_cuda_block_give_back (context, block);
 
   return _gpu_cuda_end (stream, event, &call, code, error, function,
                         "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                         G_GSIZE_FORMAT " bytes of pageable memory, with a pattern of %"
-                        G_GSIZE_FORMAT " bytes", size, offset, destination->size, pattern_size);
+                        G_GSIZE_FORMAT " bytes", fill->size, fill->offset, destination->size,
+                        fill->pattern_size);
 }
 
 /* --- writes behind pending work --------------------------------------------------------------- */

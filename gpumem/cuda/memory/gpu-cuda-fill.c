@@ -229,17 +229,15 @@ launch (CUfunction    function,
 }
 
 GPU_HOT gboolean
-_gpu_cuda_fill (GpuNativeStream  *stream,
-                GpuNativeBuffer  *destination,
-                gsize             offset,
-                gsize             size,
-                gconstpointer     pattern,
-                gsize             pattern_size,
-                GpuNativeEvent  **event,
-                GError          **error)
+_gpu_cuda_fill (GpuNativeStream      *stream,
+                GpuNativeBuffer      *destination,
+                const GpuNativeFill  *fill,
+                GpuNativeEvent      **event,
+                GError              **error)
 {
-  CUdeviceptr address = ((GpuCudaBuffer *) destination)->address + offset;
-  gsize period = find_period (destination, pattern, pattern_size, address | size);
+  CUdeviceptr address = ((GpuCudaBuffer *) destination)->address + fill->offset;
+  gsize period = find_period (destination, fill->pattern, fill->pattern_size,
+                              address | fill->size);
   CUstream handle = ((GpuCudaStream *) stream)->stream;
   const char *function = "cuLaunchKernel";
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
@@ -248,8 +246,7 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
   CUresult code;
 
   if (G_UNLIKELY (destination->is_host_only))
-    return _gpu_cuda_fill_ordinary (stream, destination, offset, size, pattern, pattern_size,
-                                    event, error);
+    return _gpu_cuda_fill_ordinary (stream, destination, fill, event, error);
 
   if (!(period != 0 && _gpu_cuda_begin_plain (stream, event, &call))
       && !_gpu_cuda_begin (stream, event, &call, error))
@@ -264,9 +261,9 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
 
   do
     code = period != 0
-           ? set_linear (address, size, pattern, period, handle, &function)
-           : launch (context->builtins[GPU_CUDA_BUILTIN_FILL], address, size, pattern,
-                     pattern_size, handle);
+           ? set_linear (address, fill->size, fill->pattern, period, handle, &function)
+           : launch (context->builtins[GPU_CUDA_BUILTIN_FILL], address, fill->size, fill->pattern,
+                     fill->pattern_size, handle);
   while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
 
   if (_gpu_cuda_end_plain (stream, &call, code))
@@ -275,7 +272,7 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
   return _gpu_cuda_end (stream, event, &call, code, error, function,
                         "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                         G_GSIZE_FORMAT " bytes, with a pattern of %" G_GSIZE_FORMAT " bytes",
-                        size, offset, destination->size, pattern_size);
+                        fill->size, fill->offset, destination->size, fill->pattern_size);
 }
 
 static CUresult

@@ -495,18 +495,16 @@ end_launch (GpuNativeStream      *stream,
 }
 
 GPU_HOT gboolean
-_gpu_cuda_kernel_launch (GpuNativeStream         *stream,
-                         GpuNativeKernel         *native,
-                         const GpuArgumentValue  *arguments,
-                         guint                    n_arguments,
-                         const GpuExtent         *grid,
-                         const GpuExtent         *block,
-                         const GpuLaunchOptions  *options,
-                         GpuNativeEvent         **event,
-                         GError                 **error)
+_gpu_cuda_kernel_launch (GpuNativeStream        *stream,
+                         GpuNativeKernel        *native,
+                         const GpuNativeLaunch  *given,
+                         GpuNativeEvent        **event,
+                         GError                **error)
 {
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  const GpuLaunchOptions *options = given->options;
+  const guint n = given->n_arguments;
   GpuLaunchFlags flags = GPU_LAUNCH_FLAGS_NONE;
   GpuCudaOffset *offset = NULL;
   gsize shared_size = 0;
@@ -529,12 +527,11 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
 
   launch.function = "cuLaunchKernel";
   launch.shared = 0;
-  launch.arguments = (void **) g_newa (guint64,
-                                       2 * (gsize) n_arguments + kernel->n_image_words);
+  launch.arguments = (void **) g_newa (guint64, 2 * (gsize) n + kernel->n_image_words);
 
-  if (G_UNLIKELY (!set_geometry (kernel, context->device, grid, block, &launch, error)) ||
-      (n_arguments > 0
-       && G_UNLIKELY (!set_arguments (kernel, arguments, n_arguments, &launch, error))) ||
+  if (G_UNLIKELY (!set_geometry (kernel, context->device, given->grid, given->block, &launch,
+                                 error)) ||
+      (n > 0 && G_UNLIKELY (!set_arguments (kernel, given->arguments, n, &launch, error))) ||
       G_UNLIKELY (!add_shared (kernel, context, shared_size, &launch, error)))
     return FALSE;
 
