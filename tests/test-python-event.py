@@ -484,8 +484,6 @@ def test_foreign_cycle(fixture):
 def test_refused_in_capture(fixture):
     """A method that waits is refused in a capture. The error names the method, and the data of the
     program are released."""
-    if fast is None:
-        raise Skip("only the C module refuses the call before it submits work")
     data = bytearray(1 << 16)
     buffer, source = fixture.buffer(1 << 16), fixture.buffer(1 << 16)
     methods = [("fill", 1), ("fill_async", 1), ("copy", source), ("copy_async", source),
@@ -507,6 +505,33 @@ def test_refused_in_capture(fixture):
                     asyncio.run(call_async(method, arg, stream))
                 else:
                     method(arg, stream=stream)
+    resize(data)
+
+
+def test_refused_joins(fixture):
+    """A call that waits for work with memory of a capture is refused on another stream, which does
+    not join the capture."""
+    need_numpy()
+    array = Gpu.Array.zeros(fixture.context, (64, 4), "uint8")
+    other, memory = Gpu.Array.zeros(fixture.context, (64, 4), "uint8"), array.memory
+    data, numbers = bytearray(256), np.ones((64, 8), "uint8")
+    calls = [array.to_numpy, array.tobytes, array.tolist, lambda: array.fill(1),
+             lambda: array.write(numbers[:, :4]), lambda: array.write(numbers[:, ::2]),
+             lambda: array.read_into(numbers[:, ::2]), lambda: array.write(other),
+             lambda: other.write(array), lambda: array.put([1, 5], other[:2]),
+             lambda: array.__setitem__(3, 1), lambda: array.__setitem__(slice(2), b"\1"),
+             lambda: array[:, 1].to_numpy(), memory.read, lambda: memory.read_into(data),
+             lambda: memory.write(data), lambda: memory.fill(1), lambda: memory.copy(other.memory),
+             lambda: asyncio.run(memory.fill_async(1)), lambda: asyncio.run(array.to_numpy_async()),
+             lambda: asyncio.run(memory.write_async(data))]
+    default = fixture.context.default_stream
+    with capture(fixture, launches=True) as stream:
+        stream.fill(memory, 5)
+        for i, call in enumerate(calls):
+            with raises(Gpu.Error.NOT_SUPPORTED, "captured"):
+                call()
+            assert default.is_idle(), f"call {i} has joined the capture"
+    equal(bytes(memory.read()), b"\5" * 256)
     resize(data)
 
 
@@ -862,6 +887,12 @@ def plain_releases_without_thread():
 def plain_destructors_without_module():
     run_without_fast(__file__, "destructors_of", GPUMEM_TEST="host,cuda:0")
     run_without_fast(__file__, "destructors_that_lock", GPUMEM_TEST="host")
+
+
+def plain_refused_without_module():
+    if not any(device.backend == "cuda" for device in choose_devices()):
+        raise Skip("only CUDA captures streams")
+    run_without_fast(__file__, "refused_", GPUMEM_TEST="cuda:0")
 
 
 # --- failures that another thread takes -----------------------------------------------------------

@@ -47,6 +47,8 @@ _release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(
     ("PyBuffer_Release", ctypes.pythonapi))
 new_bytes = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
     ("PyBytes_FromStringAndSize", ctypes.pythonapi))
+get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi))
 bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
     ("PyBytes_AsString", ctypes.pythonapi))
 
@@ -496,13 +498,49 @@ def refuse_captured(stream):
         pass                                    # of earlier work: waits for that work get it
 
 
+def _take_outcome(outcome):
+    """Returns the result in a list of a result and an error, or raises the error."""
+    result, error = outcome.pop()
+    if error is None:
+        return result
+    try:
+        raise error
+    finally:
+        del error                               # otherwise it is in a cycle with its traceback
+
+
+_SubmitFunc = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def _call_for_host(stream, function):
+    """Calls a function that submits work to a stream, without the C module. Returns its result. The
+    library refuses work that would make the stream join a capture, because the caller waits for
+    this work."""
+    outcome = []
+
+    def call(*data):
+        try:
+            outcome.append((function(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        return 0                                # so that the library returns no event
+
+    address, event = get_pointer(stream.__gpointer__, None), ctypes.c_void_p()
+    load_symbols()._gpu_binding_submit(ctypes.c_void_p(address), _SubmitFunc(call), None,
+                                       ctypes.byref(event), None)
+    if not outcome:                             # the stream has joined a capture in the meantime
+        refuse_captured(stream)
+    return _take_outcome(outcome)
+
+
 def submit(stream, function):
     """Calls a function that submits work to a stream. Returns the result of the function, and an
     event, or None if the work has completed. The event fails if any of this work fails, even if
     another thread gets the error first. Without the C module, another thread may hide a failure."""
     if fast is not None:
         return fast.submit(stream, function)
-    return function(), stream.record()
+    refuse_captured(stream)
+    return _call_for_host(stream, function), stream.record()
 
 
 def submit_and_wait(stream, function):
@@ -580,13 +618,7 @@ def run_interruptible(function, cancel=None):
             if not outcome:                     # otherwise this thread may have acquired the lock
                 done.acquire()
         raise
-    result, error = outcome.pop()
-    if error is None:
-        return result
-    try:
-        raise error
-    finally:
-        del error                               # otherwise it is in a cycle with its traceback
+    return _take_outcome(outcome)
 
 
 def _may_block(*uses):

@@ -11,7 +11,7 @@ import weakref
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import _get_await_context, drop_elsewhere
+from ._gpumem import _get_await_context, drop_elsewhere, get_pointer
 from ._gpumem_checks import get_stream, to_index, to_stream
 from ._gpumem_errors import NotSupportedError
 from ._gpumem_names import FUNCTION
@@ -40,8 +40,6 @@ def _capsule_function(name, result, *arguments):
 
 _new_capsule = _capsule_function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p,
                                  ctypes.c_char_p, ctypes.c_void_p)
-_get_pointer = _capsule_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object,
-                                 ctypes.c_char_p)
 _is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 
@@ -62,7 +60,7 @@ def _sweep(*args):
                 continue
             for versioned, name in _NAMES.items():
                 if _is_valid(capsule, name):
-                    Gpu.dlpack_free(_get_pointer(capsule, name), versioned)
+                    Gpu.dlpack_free(get_pointer(capsule, name), versioned)
     finally:
         _sweeping.release()
 
@@ -301,7 +299,7 @@ def take_capsule(capsule):
     with _taking:
         for versioned, name in _NAMES.items():
             if _is_valid(capsule, name):
-                tensor = _get_pointer(capsule, name)
+                tensor = get_pointer(capsule, name)
                 _set_name(capsule, _USED_NAMES[versioned])
                 return tensor, versioned
     return None
@@ -314,7 +312,7 @@ def _read_capsule_device(capsule):
         for versioned, name in _NAMES.items():
             if _is_valid(capsule, name):
                 offset = _DEVICE_OFFSET if versioned else _OLD_DEVICE_OFFSET
-                address = _get_pointer(capsule, name) + offset
+                address = get_pointer(capsule, name) + offset
                 return tuple((ctypes.c_int32 * 2).from_address(address))
     raise ValueError("the capsule holds no DLPack tensor, or its tensor was consumed before")
 
