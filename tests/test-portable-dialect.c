@@ -628,7 +628,6 @@ dialect_vector_operators (TestFixture *fixture)
     { "x[2].x = x[0] && x[1] ? 1 : 2", vectors }, { "if (x[0]) x[2].x = 1", vectors },
     { "x[2].xy = x[0].yx", vectors }, { "x[2].lo = x[0].hi", vectors },
     { "x[2] = select (x[0], x[1], x[2])", vectors }, { "if (isnan (x[0])) x[2].x = 1", vectors },
-    { "async_work_group_strided_copy (1)", "no function 'async_work_group_strided_copy'" },
     { "x[2].x = undeclared", NULL }, { "x[2].x = misspelled (1)", NULL }, { "x[2].q = 1", NULL },
     { "x[2].x = x[0]", NULL }, { "x[2].x = four (1.0f)", NULL }, { "x[2].x = &x * 2", NULL }
   };
@@ -713,6 +712,139 @@ dialect_group_copy (TestFixture *fixture)
     }
 }
 
+/* Runs the kernel of dialect_group_strided_copy() with elements of @size bytes. */
+static void
+check_strided_copy (TestFixture *fixture,
+                    GpuKernel   *kernel,
+                    gsize        size,
+                    guint        n,
+                    guint        stride)
+{
+  const GpuExtent grid = { 4 * 6, 3, 1 }, block = { 4, 3, 1 };
+  const gsize total = 6 * (gsize) n * stride;
+  g_autoptr (GBytes) bytes = test_random_bytes (total * size);
+  const guint8 *data = g_bytes_get_data (bytes, NULL);
+  g_autofree guint8 *copied = g_malloc0 (total * size);
+  g_autoptr (GBytes) zeros = g_bytes_new (copied, total * size);
+  g_autoptr (GpuBuffer) in = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) out = test_buffer_from (fixture, zeros);
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GBytes) expected = NULL;
+  g_autoptr (GError) error = NULL;
+
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (in));
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (out));
+  gpu_arguments_add_local (arguments, n * size);
+  gpu_arguments_add_uint (arguments, n);
+  gpu_arguments_add_uint (arguments, stride);
+  test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, &block, arguments,
+                                               &error), error);
+  for (gsize i = 0; i < 6 * n; i++)
+    {
+      const gsize at = i * stride;
+
+      memcpy (copied + (at + 1) * size, data + at * size, size);
+      if (i % n < n - 1)
+        memcpy (copied + (at + 2) * size, data + (at + stride + 1) * size, size);
+      if (i % n == 0)
+        memcpy (copied + at * size, data + at * size, size);
+    }
+  expected = g_bytes_new (copied, total * size);
+  test_assert_content (out, expected);
+}
+
+/* Strided copies read from global memory to local memory with a stride, and write from local memory
+ * with a stride: also through functions, and with local memory that is an argument. */
+static void
+dialect_group_strided_copy (TestFixture *fixture)
+{
+  static const char source[] =
+    "event_t fetch (__local T *to, __global const T *from, uint n, uint stride)\n"
+    "{ return async_work_group_strided_copy (to, from, n, stride, 0); }\n"
+    "__kernel void run (__global const T *in, __global T *out, __local T *other, uint n,\n"
+    "                   uint stride)\n"
+    "{\n"
+    "  __local T first, tile[50];\n"
+    "  size_t begin = get_group_id (0) * n * stride;\n"
+    "  event_t event = fetch (tile, in + begin, n, stride);\n"
+    "  wait_group_events (1, &event);\n"
+    "  event = fetch (other, in + begin + 1, n, stride);\n"
+    "  event = async_work_group_strided_copy (&first, in + begin, 1, stride, event);\n"
+    "  event = async_work_group_strided_copy (out + begin + 1, tile, n, stride, event);\n"
+    "  wait_group_events (1, &event);\n"
+    "  event = async_work_group_strided_copy (out + begin + 2, other + 1, n - 1, stride, 0);\n"
+    "  event = async_work_group_strided_copy (out + begin, &first, 1, stride, event);\n"
+    "  wait_group_events (1, &event);\n"
+    "}\n";
+  static const struct { const char *option; gsize size; guint n, stride; } types[] =
+  {
+    { "-DT=uint", 4, 50, 3 }, { "-DT=uchar", 1, 13, 5 }, { "-DT=float4", 16, 5, 3 },
+    { "-DT=long", 8, 20, 4 }
+  };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  for (gsize t = 0; t < G_N_ELEMENTS (types); t++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuProgram) program = gpu_program_new_from_source (fixture->context, source,
+                                                                    types[t].option, &error);
+      g_autoptr (GpuKernel) kernel = NULL;
+
+      g_assert_no_error (error);
+      kernel = gpu_program_get_kernel (program, "run", &error);
+      g_assert_no_error (error);
+      check_strided_copy (fixture, kernel, types[t].size, types[t].n, types[t].stride);
+    }
+}
+
+/* The copies of a group convert elements of another type, which OpenCL drivers refuse. */
+static void
+dialect_group_conversion (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void run (__global const uchar *in, __global int *out)\n"
+    "{\n"
+    "  __local float tile[8];\n"
+    "  event_t event = async_work_group_strided_copy (tile, in, 8, 2, 0);\n"
+    "  wait_group_events (1, &event);\n"
+    "  event = async_work_group_copy (out, tile, 8, 0);\n"
+    "  event = async_work_group_strided_copy (out + 8, tile, 8, 3, event);\n"
+    "  wait_group_events (1, &event);\n"
+    "}\n";
+  const GpuExtent grid = { 4, 1, 1 };
+  gint32 numbers[8 + 24] = { 0 };
+  guint8 in_bytes[16];
+  g_autoptr (GBytes) zeros = g_bytes_new (numbers, sizeof numbers);
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) expected = NULL;
+  g_autoptr (GpuBuffer) in = NULL;
+  g_autoptr (GpuBuffer) out = test_buffer_from (fixture, zeros);
+  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE)
+      || g_str_equal (gpu_device_get_backend (fixture->device), "opencl"))
+    return;
+
+  for (guint i = 0; i < 16; i++)
+    in_bytes[i] = (guint8) (250 - 13 * i);
+  for (guint i = 0; i < 8; i++)
+    numbers[i] = numbers[8 + 3 * i] = in_bytes[2 * i];
+  bytes = g_bytes_new (in_bytes, sizeof in_bytes);
+  in = test_buffer_from (fixture, bytes);
+  program = gpu_program_new_from_source (fixture->context, source, NULL, &error);
+  g_assert_no_error (error);
+  kernel = gpu_program_get_kernel (program, "run", &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, &grid, &error, in, out),
+                  error);
+  expected = g_bytes_new (numbers, sizeof numbers);
+  test_assert_content (out, expected);
+}
+
 /* A program that undefines the name of a built-in function may define a function of that name. */
 static void
 dialect_undefined_builtin (TestFixture *fixture)
@@ -745,6 +877,8 @@ main (int argc, char **argv)
   test_add ("reserved-names", dialect_reserved_names);
   test_add ("vector-operators", dialect_vector_operators);
   test_add ("group-copy", dialect_group_copy);
+  test_add ("group-strided-copy", dialect_group_strided_copy);
+  test_add ("group-conversion", dialect_group_conversion);
   test_add ("undefined-builtin", dialect_undefined_builtin);
   return test_run ();
 }

@@ -78,6 +78,13 @@ static inline void __syncwarp (unsigned int mask = ~0u)
 {
   gpumem_self->warp_barrier (gpumem_self, mask);
 }
+static inline unsigned int __isShared (const void *pointer)
+{
+  size_t place = reinterpret_cast<size_t> (pointer);
+
+  return place - reinterpret_cast<size_t> (gpumem_self->shared) < gpumem_self->shared_size
+         || place - reinterpret_cast<size_t> (gpumem_self->variables) < gpumem_self->variables_size;
+}
 static inline void __threadfence () { __atomic_thread_fence (__ATOMIC_SEQ_CST); }
 static inline void __threadfence_block () { __atomic_thread_fence (__ATOMIC_SEQ_CST); }
 static inline void __threadfence_system () { __atomic_thread_fence (__ATOMIC_SEQ_CST); }

@@ -69,6 +69,11 @@ struct gpumem_thread
                                   unsigned int        result[4]);
   void           (*access)       (KernelThread       *thread,
                                   const KernelAccess *access);
+  /* Behind the members that kernels of older versions in the cache use */
+  __SIZE_TYPE__    shared_size;      /* bytes of `shared` */
+  void            *variables;       /* thread-local variables of the module: those in shared memory,
+                                     * and gpumem_self */
+  __SIZE_TYPE__    variables_size;
 };
 
 typedef struct gpumem_kernel

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -91,6 +92,29 @@ map_shared (gsize   size,
   return data;
 }
 
+/* Sets the thread-local variables of the module that contains those at variables. */
+static int
+find_variables (struct dl_phdr_info *info,
+                gsize                size G_GNUC_UNUSED,
+                gpointer             data)
+{
+  KernelThread *thread = data;
+
+  for (guint i = 0; i < info->dlpi_phnum; i++)
+    {
+      const guint8 *begin = info->dlpi_tls_data;
+
+      if (info->dlpi_phdr[i].p_type != PT_TLS || begin == NULL
+          || (gsize) ((guint8 *) thread->variables - begin) >= info->dlpi_phdr[i].p_memsz)
+        continue;
+
+      thread->variables = info->dlpi_tls_data;
+      thread->variables_size = info->dlpi_phdr[i].p_memsz;
+      return 1;
+    }
+  return 0;
+}
+
 static guint
 run_blocks (const Launch *launch,
             FiberRun     *run,
@@ -142,6 +166,9 @@ launch_run (gpointer data)
   run.template.access = surface_access;
   shared = map_shared (aligned, &mapped);
   run.template.shared = shared + mapped - PAGE - aligned;
+  run.template.shared_size = aligned;
+  run.template.variables = run.place;
+  dl_iterate_phdr (find_variables, &run.template);
   prepare_thread ();
   code = run_blocks (launch, &run, run.template.shared);
   memory_open ();

@@ -91,12 +91,14 @@ replace_word (GpuHostRewriter *rewriter,
     replace_access (rewriter, i);
 }
 
-/* Appends the sizes of the variables in the declaration that begins with token @i. Returns the end
- * of the declaration. */
+/* Appends the sizes of the variables in the declaration that begins with token @i. If the program
+ * calls gpu_host_is_local(), also registers the variables for that function. Returns the end of the
+ * declaration. */
 static guint
 append_local_sizes (GpuSource  *source,
                     const char *function,
                     guint       i,
+                    gboolean    has_strided_copy,
                     GString    *sizes)
 {
   while (i < source->tokens->len && source_get_kind (source, i) != ';')
@@ -112,6 +114,9 @@ append_local_sizes (GpuSource  *source,
                                   " static const GpuHostSize gpu_host_size_%u __attribute__ "
                                   "((used, section (\"gpu_host_sizes_%s\"))) = sizeof (%s);",
                                   i, function, name);
+
+          if (has_strided_copy)
+            g_string_append_printf (sizes, " gpu_host_add_local (&%s, sizeof (%s));", name, name);
         }
 
       i = strchr ("([{", kind) != NULL ? _gpu_source_skip (source, i) : i + 1;
@@ -122,7 +127,8 @@ append_local_sizes (GpuSource  *source,
 
 static void
 rewrite_body (GpuHostRewriter   *rewriter,
-              GpuSourceFunction *function)
+              GpuSourceFunction *function,
+              gboolean           has_strided_copy)
 {
   GpuSource *source = &rewriter->source;
   guint parentheses = 0;
@@ -140,7 +146,7 @@ rewrite_body (GpuHostRewriter   *rewriter,
           g_autoptr (GString) sizes = g_string_new (";");
 
           _gpu_host_rewriter_replace (rewriter, i, "static __thread");
-          i = append_local_sizes (source, function->name, i, sizes);
+          i = append_local_sizes (source, function->name, i, has_strided_copy, sizes);
 
           if (i < source->tokens->len)
             _gpu_host_rewriter_replace (rewriter, i, sizes->str);
@@ -202,6 +208,9 @@ static void
 rewrite_text (GpuHostRewriter *rewriter)
 {
   GpuSource *source = &rewriter->source;
+  const GpuSourceRange all = { 0, source->tokens->len };
+  /* A variable of the macro async_work_group_strided_copy() */
+  const gboolean has_strided_copy = source_has (source, all, "gpu_host_gathers");
   guint i = 0;
 
   for (guint j = 0; j < source->functions->len; j++)
@@ -209,7 +218,7 @@ rewrite_text (GpuHostRewriter *rewriter)
       GpuSourceFunction *function = source->functions->pdata[j];
 
       rewrite_head (rewriter, i, function->body.first);
-      rewrite_body (rewriter, function);
+      rewrite_body (rewriter, function, has_strided_copy);
       i = function->body.last;
     }
 

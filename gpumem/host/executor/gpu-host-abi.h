@@ -7,7 +7,7 @@
 
 /* Increment this number for every change of the declarations below and of other interfaces that
  * compiled programs use. */
-#define GPU_HOST_ABI_VERSION 4
+#define GPU_HOST_ABI_VERSION 5
 
 #define GPU_HOST_ABI(_) _ ( \
   typedef __SIZE_TYPE__ GpuHostSize; \
@@ -25,6 +25,8 @@
     GpuHostSize   begin[3]; \
     GpuHostSize   end[3]; \
     GpuHostSize   item[3]; \
+    const void   *scratch;            /* local memory of arguments */ \
+    GpuHostSize   scratch_size; \
     void        (*barrier) (GpuHostItem *self); \
   }; \
   typedef enum \

@@ -228,6 +228,9 @@ run_groups (gpointer data)
       return;
     }
 
+  item.scratch = worker.scratch;
+  item.scratch_size = launch->scratch_size;
+
   while (error == NULL && !g_atomic_int_get (&launch->failed)
          && (first = __atomic_fetch_add (&launch->next, launch->chunk, __ATOMIC_RELAXED))
             < launch->n_groups_total)
