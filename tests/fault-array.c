@@ -14,6 +14,7 @@
 #define SIZE (N * sizeof (guint32))
 #define N_MANY 2000
 #define N_FEW 500
+#define N_STRIDED 210
 
 static const gssize shape[] = { ROWS, COLUMNS };
 
@@ -262,6 +263,45 @@ rows (GpuContext *context, GError **error)
   return TRUE;
 }
 
+/* Copies rows with gaps between their elements, which several launches of a kernel copy. */
+static gboolean
+strided_rows (GpuContext *context, GError **error)
+{
+  static const guint8 values[] = { 1, 2 };
+  const gssize wide[] = { 4, N_STRIDED };
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  gint64 numbers[N_STRIDED];
+  g_autoptr (GpuArray) from = NULL;
+  g_autoptr (GpuArray) turned = NULL;
+  g_autoptr (GpuArray) to = NULL;
+  g_autoptr (GBytes) got = NULL;
+  GBytes *fills[2];
+  gboolean success;
+
+  for (guint i = 0; i < N_STRIDED; i++)
+    numbers[i] = N_STRIDED - 1 - i;
+  from = stream != NULL ? gpu_array_new (context, GPU_DTYPE_UINT8, wide, 2, error) : NULL;
+  turned = from != NULL ? gpu_array_transpose (from, (guint[]) { 1, 0 }, 2, error) : NULL;
+  to = turned != NULL ? gpu_array_new (context, GPU_DTYPE_UINT8, gpu_array_get_shape (turned, NULL),
+                                       2, error) : NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (fills); i++)
+    fills[i] = g_bytes_new_static (&values[i], 1);
+
+  success = to != NULL && gpu_stream_fill_array (stream, from, fills[0], error)
+            && gpu_stream_take_rows (stream, to, turned, numbers, N_STRIDED, error)
+            && gpu_stream_fill_array (stream, from, fills[1], error)
+            && gpu_stream_put_rows (stream, turned, to, numbers, N_STRIDED, error);
+  for (guint i = 0; i < G_N_ELEMENTS (fills); i++)
+    g_bytes_unref (fills[i]);
+  g_clear_object (&to);
+  g_clear_object (&turned);
+  got = success ? gpu_array_read_bytes (from, stream, GPU_ARRAY_ORDER_C, NULL, error) : NULL;
+  if (got == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (got, NULL), 1, 4 * N_STRIDED, "rows with gaps");
+  return TRUE;
+}
+
 static gboolean
 from_a_pool (GpuContext *context, GError **error)
 {
@@ -415,7 +455,7 @@ static gboolean
 arrays (GpuContext *context, GError **error)
 {
   static const FaultFunc steps[] = { fill, write_and_read, on_a_stream, copy, by_kernel, rows,
-                                     across, from_a_pool, tensors, address };
+                                     strided_rows, across, from_a_pool, tensors, address };
 
   for (guint i = 0; i < G_N_ELEMENTS (steps); i++)
     {

@@ -260,6 +260,191 @@ rows_repeated (TestFixture *fixture)
   test_array_assert_memory (&to);
 }
 
+/* --- rows with gaps between their elements ---------------------------------------------- */
+
+#define N_STRIDED 450
+
+/* Sets @model to N_STRIDED rows of 2 x @width elements, which are not contiguous. */
+static void
+make_strided (TestArray   *model,
+              TestFixture *fixture,
+              GpuDType    *dtype,
+              gssize       width,
+              gboolean     is_turned)
+{
+  const gssize shape[] = { is_turned ? width : N_STRIDED + 3, 4,
+                           is_turned ? N_STRIDED + 3 : 2 * width };
+  GError *error = NULL;
+
+  test_array_init (model, fixture, dtype, shape, 3, GPU_ARRAY_ORDER_C);
+  if (is_turned)
+    replace (model, gpu_array_transpose (model->array, (guint[]) { 2, 1, 0 }, 3, &error), error);
+  else
+    replace (model, gpu_array_slice (model->array, 2, 1, G_MAXSSIZE, 2, &error), error);
+  replace (model, gpu_array_slice (model->array, 0, N_STRIDED + 1, 1, -1, &error), error);
+  replace (model, gpu_array_slice (model->array, 1, G_MAXSSIZE, G_MINSSIZE, -2, &error), error);
+}
+
+/* Takes or puts N_STRIDED rows, some of them several times. */
+static void
+check_strided (TestFixture *fixture,
+               GpuStream   *stream,
+               TestArray   *to,
+               TestArray   *from,
+               gboolean     is_put)
+{
+  g_autofree gint64 *rows = choose_rows (N_STRIDED, N_STRIDED);
+  g_autoptr (GError) error = NULL;
+
+  if (is_put)
+    test_assert_ok (gpu_stream_put_rows (stream, to->array, from->array, rows, N_STRIDED, &error),
+                    error);
+  else
+    test_assert_ok (gpu_stream_take_rows (stream, to->array, from->array, rows, N_STRIDED, &error),
+                    error);
+  for (gsize i = 0; i < N_STRIDED; i++)
+    copy_row (to, is_put ? rows[i] : (gssize) i, from, is_put ? (gssize) i : rows[i]);
+  memset (rows, 0x7f, N_STRIDED * sizeof *rows);
+  test_synchronize (stream);
+  test_array_assert_memory (to);
+  test_array_assert_memory (from);
+}
+
+static gboolean
+has_out_of_order (TestFixture *fixture)
+{
+  return (gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_OUT_OF_ORDER) != 0;
+}
+
+/* Each element size, rows of one element and of more than a kernel copies, and rows that are
+ * broadcast, in streams of all kinds */
+static void
+rows_strided (TestFixture *fixture)
+{
+  GpuDType *dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32, GPU_DTYPE_INT64,
+                         GPU_DTYPE_COMPLEX128 };
+  const gssize widths[] = { 1, 5, 8, 300, 2 };
+
+  for (guint flags = 0; flags < 3; flags++)
+    for (guint i = 0; i < G_N_ELEMENTS (dtypes); i++)
+      {
+        g_autoptr (GpuStream) stream = NULL;
+        g_auto (TestArray) to = { NULL, };
+        g_auto (TestArray) from = { NULL, };
+        g_autoptr (GError) error = NULL;
+
+        if (flags == 1 && !has_out_of_order (fixture))
+          continue;
+        stream = test_stream (fixture, flags == 1 ? GPU_STREAM_FLAGS_OUT_OF_ORDER
+                              : flags == 2 ? GPU_STREAM_FLAGS_PROFILING : GPU_STREAM_FLAGS_NONE);
+        make_strided (&to, fixture, dtypes[i], widths[i], i % 2 == 0);
+        make_strided (&from, fixture, dtypes[i], widths[i], i % 3 == 0);
+        check_strided (fixture, stream, &to, &from, FALSE);
+        check_strided (fixture, stream, &to, &from, TRUE);
+        replace (&from, gpu_array_index (from.array, 0, 7, &error), error);
+        replace (&from, gpu_array_broadcast (from.array, gpu_array_get_shape (to.array, NULL), 3,
+                                             &error), error);
+        check_strided (fixture, stream, &to, &from, TRUE);
+      }
+}
+
+/* Contiguous rows of 8 bytes, at any address, in streams in which one command cannot do several
+ * copies */
+static void
+rows_whole_out_of_order (TestFixture *fixture)
+{
+  const gssize shape[] = { N_STRIDED, 13 };
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GpuStream) stream = NULL;
+      g_auto (TestArray) to = { NULL, };
+      g_auto (TestArray) from = { NULL, };
+      GError *error = NULL;
+
+      if (i == 0 && !has_out_of_order (fixture))
+        continue;
+      stream = test_stream (fixture, i == 0 ? GPU_STREAM_FLAGS_OUT_OF_ORDER
+                                            : GPU_STREAM_FLAGS_PROFILING);
+      test_array_init (&to, fixture, GPU_DTYPE_UINT8, shape, 2, GPU_ARRAY_ORDER_C);
+      test_array_init (&from, fixture, GPU_DTYPE_UINT8, shape, 2, GPU_ARRAY_ORDER_C);
+      replace (&to, gpu_array_slice (to.array, 1, 0, 8, 1, &error), error);
+      replace (&from, gpu_array_slice (from.array, 1, 0, 8, 1, &error), error);
+      check_strided (fixture, stream, &to, &from, FALSE);
+      check_strided (fixture, stream, &to, &from, TRUE);
+    }
+}
+
+/* Rows of one array that are copied to others of its rows */
+static void
+rows_strided_overlap (TestFixture *fixture)
+{
+  g_auto (TestArray) model = { NULL, };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) reversed = NULL;
+  g_autofree gint64 *rows = choose_rows (N_STRIDED, N_STRIDED);
+  TestArray old;
+
+  make_strided (&model, fixture, GPU_DTYPE_FLOAT32, 4, TRUE);
+  reversed = gpu_array_slice (model.array, 0, G_MAXSSIZE, G_MINSSIZE, -1, &error);
+  g_assert_no_error (error);
+  old = (TestArray) { reversed, g_memdup2 (model.memory, model.size), model.size };
+  test_assert_ok (gpu_stream_put_rows (fixture->stream, model.array, reversed, rows, N_STRIDED,
+                                       &error), error);
+  for (gsize i = 0; i < N_STRIDED; i++)
+    copy_row (&model, rows[i], &old, (gssize) i);
+  g_free (old.memory);
+  test_array_assert_memory (&model);
+}
+
+/* Refuses copies of @n rows, one of which is mapped, before the first copy. The error names the
+ * position in the list. Bytes between the rows may be mapped. */
+static void
+check_mapped_strided (TestFixture *fixture,
+                      gsize        n)
+{
+  const gssize shape[] = { N_STRIDED, 8 };
+  g_auto (TestArray) to = { NULL, };
+  g_auto (TestArray) from = { NULL, };
+  g_autofree gint64 *rows = g_new (gint64, n);
+  GError *error = NULL;
+
+  test_array_init (&to, fixture, GPU_DTYPE_UINT32, shape, 2, GPU_ARRAY_ORDER_C);
+  test_array_init (&from, fixture, GPU_DTYPE_UINT32, shape, 2, GPU_ARRAY_ORDER_C);
+  replace (&to, gpu_array_slice (to.array, 1, 0, G_MAXSSIZE, 2, &error), error);
+  replace (&from, gpu_array_slice (from.array, 1, 0, G_MAXSSIZE, 2, &error), error);
+  replace (&from, gpu_array_slice (from.array, 0, 0, (gssize) n, 1, &error), error);
+  for (gsize i = 0; i < n; i++)
+    rows[i] = (gint64) (N_STRIDED - 1 - i);
+
+  for (guint is_allowed = 0; is_allowed < 2; is_allowed++)
+    {
+      /* An element of the row of the second copy, or the gap behind the row */
+      const gsize offset = (N_STRIDED - 2) * 32 + (is_allowed ? 28 : 8);
+      g_autoptr (GpuMapping) mapping = gpu_buffer_map (GPU_BUFFER (gpu_array_get_memory (to.array)),
+                                                       fixture->stream, GPU_MAP_FLAGS_READ, offset,
+                                                       4, NULL, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_stream_put_rows (fixture->stream, to.array, from.array, rows, n, &error),
+                       ==, is_allowed);
+      if (!is_allowed)
+        test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_put_rows: copy 1: bytes");
+      g_clear_error (&error);
+      for (gsize i = 0; i < n && is_allowed; i++)
+        copy_row (&to, rows[i], &from, (gssize) i);
+      test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+      test_array_assert_memory (&to);
+    }
+}
+
+static void
+rows_mapped_strided (TestFixture *fixture)
+{
+  check_mapped_strided (fixture, 3);
+  check_mapped_strided (fixture, N_STRIDED / 2);
+}
+
 /* --- lifetime, order, threads, failures -------------------------------------------------- */
 
 /* The copies keep the memory alive until they have run. */
@@ -651,13 +836,43 @@ check_refused_launch (TestFixture *fixture,
   test_hold_free (hold);
 }
 
-/* Refuses the launch of each of the two kernels, and the second launch of a longer copy. */
+/* Copies to every other element of a row are launches for many rows each. */
+static void
+rows_launches (TestFixture *fixture)
+{
+  guint64 (*get_count) (const char *function)
+    = gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count");
+  g_auto (TestArray) to = { NULL, };
+  g_auto (TestArray) from = { NULL, };
+  guint64 n_calls;
+
+  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0 || get_count == NULL)
+    {
+      g_test_skip ("only the stand-in for CUDA counts calls");
+      return;
+    }
+
+  make_strided (&to, fixture, GPU_DTYPE_UINT32, 8, TRUE);
+  make_strided (&from, fixture, GPU_DTYPE_UINT32, 8, FALSE);
+  for (guint is_put = 0; is_put < 2; is_put++)
+    {
+      n_calls = get_count ("cuLaunchKernel") + get_count ("cuMemcpy*Async*");
+      check_strided (fixture, fixture->stream, &to, &from, is_put);
+      n_calls = get_count ("cuLaunchKernel") + get_count ("cuMemcpy*Async*") - n_calls;
+      g_test_message ("%" G_GUINT64_FORMAT " calls", n_calls);
+      g_assert_cmpuint (n_calls, <, 20);
+    }
+}
+
+/* Refuses the launch of each of the kernels, and the second launch of a longer copy. */
 static void
 rows_refused_launch (TestFixture *fixture)
 {
-  static const struct { gssize n_rows; const char *fault; gsize n_before; } cases[] = {
-    { 500, "cuLaunchKernel:1", 0 }, { 2000, "cuLaunchKernel:1", 0 },
-    { 5000, "cuLaunchKernel:1", 0 }, { 5000, "cuLaunchKernel:2", 4096 } };
+  static const struct { gssize n_rows; const char *fault; gsize n_before; gboolean strided; }
+    cases[] = {
+      { 500, "cuLaunchKernel:1", 0, FALSE }, { 2000, "cuLaunchKernel:1", 0, FALSE },
+      { 5000, "cuLaunchKernel:1", 0, FALSE }, { 5000, "cuLaunchKernel:2", 4096, FALSE },
+      { 500, "cuLaunchKernel:1", 0, TRUE }, { 500, "cuLaunchKernel:2", 196, TRUE } };
 
   if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0
       || gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
@@ -670,8 +885,10 @@ rows_refused_launch (TestFixture *fixture)
     {
       const gssize shape[] = { cases[i].n_rows, WIDTH };
       g_autoptr (GError) error = NULL;
-      g_autoptr (GpuArray) from = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2,
-                                                 &error);
+      g_autoptr (GpuArray) from = gpu_array_new_full (fixture->context, NULL, NULL,
+                                                      GPU_DTYPE_UINT8, shape, 2,
+                                                      cases[i].strided ? GPU_ARRAY_ORDER_F
+                                                      : GPU_ARRAY_ORDER_C, &error);
       g_autoptr (GpuArray) to = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
 
       g_assert_no_error (error);
@@ -1010,6 +1227,10 @@ main (int   argc,
   test_add ("overlap", rows_overlap);
   test_add ("broadcast", rows_broadcast);
   test_add ("repeated", rows_repeated);
+  test_add ("strided", rows_strided);
+  test_add ("whole-out-of-order", rows_whole_out_of_order);
+  test_add ("strided-overlap", rows_strided_overlap);
+  test_add ("mapped-strided", rows_mapped_strided);
   test_add ("references", rows_references);
   test_add ("order", rows_order);
   test_add ("mapped", rows_mapped);
@@ -1018,6 +1239,7 @@ main (int   argc,
   test_add ("threads", rows_threads);
   test_add ("moved", rows_moved);
 #ifdef HAVE_CUDA
+  test_add ("launches", rows_launches);
   test_add ("refused-launch", rows_refused_launch);
 #endif
   test_add ("behind-failure", rows_behind_failure);

@@ -23,6 +23,13 @@ gboolean     _gpu_array_check_copy    (GpuArray              *array,
                                        GpuArray              *source,
                                        const char            *function,
                                        GError               **error);
+/* Fails if a mapping conflicts with a copy from @from to @to, which have the same shape. */
+gboolean     _gpu_array_check_mappings (GpuMemory            *to_memory,
+                                       const GpuArrayLayout  *to,
+                                       GpuMemory             *from_memory,
+                                       const GpuArrayLayout  *from,
+                                       const char            *function,
+                                       GError               **error);
 /* Returns whether the address ranges of the arrays overlap. A copy between such arrays could read
  * bytes that it has already written. Both arrays have elements, in memory that is not released. */
 gboolean     _gpu_array_meets         (GpuArray              *array,

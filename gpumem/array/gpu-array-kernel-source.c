@@ -4,8 +4,8 @@
 
 #include "gpumem/array/gpu-array-kernel-private.h"
 
-/* Walk has the layout of GpuArrayWalk. Copies of few units use kernels with 32-bit indices, because
- * 64-bit divisions take many times longer on GPUs. */
+/* Walk has the layout of GpuArrayWalk, and List that of GpuArrayListWalk. Copies of few units use
+ * kernels with 32-bit indices, because 64-bit divisions take many times longer on GPUs. */
 const char _gpu_array_kernel_source[] =
   "typedef struct\n"
   "{\n"
@@ -43,7 +43,57 @@ const char _gpu_array_kernel_source[] =
   "COPY (gpumem_copy_many_1, uchar, ulong)\n"
   "COPY (gpumem_copy_many_2, ushort, ulong)\n"
   "COPY (gpumem_copy_many_4, uint, ulong)\n"
-  "COPY (gpumem_copy_many_8, ulong, ulong)\n";
+  "COPY (gpumem_copy_many_8, ulong, ulong)\n"
+  "typedef struct\n"
+  "{\n"
+  "  long to_steps[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
+  "  long from_steps[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
+  "  long to;\n"
+  "  long from;\n"
+  "  long to_step;\n"
+  "  long from_step;\n"
+  "  long to_unit_step;\n"
+  "  long from_unit_step;\n"
+  "  uint counts[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
+  "  uint n_axes;\n"
+  "  uint n_parts;\n"
+  "  uint n_units;\n"
+  "  uint is_put;\n"
+  "  uint rows[" G_STRINGIFY (GPU_ARRAY_KERNEL_LIST) "];\n"
+  "} List;\n"
+  "#define LIST(name, type) \\\n"
+  "__kernel void \\\n"
+  "name (__global type *to, __global const type *from, List list) \\\n"
+  "{ \\\n"
+  "  uint left = (uint) get_global_id (0); \\\n"
+  "  long at = list.to, origin = list.from; \\\n"
+  "  uint row; \\\n"
+  "  if (left >= list.n_parts) \\\n"
+  "    return; \\\n"
+  "  for (uint i = 0; i < list.n_axes; i++) \\\n"
+  "    { \\\n"
+  "      uint rest = left / list.counts[i]; \\\n"
+  "      long index = (long) (left - rest * list.counts[i]); \\\n"
+  "      at += index * list.to_steps[i]; \\\n"
+  "      origin += index * list.from_steps[i]; \\\n"
+  "      left = rest; \\\n"
+  "    } \\\n"
+  "  row = list.rows[left]; \\\n"
+  "  if (row == 0xffffffff) \\\n"
+  "    return; \\\n"
+  "  at += (long) (list.is_put ? row : left) * list.to_step; \\\n"
+  "  origin += (long) (list.is_put ? left : row) * list.from_step; \\\n"
+  "  for (uint i = 0; i < list.n_units; i++) \\\n"
+  "    { \\\n"
+  "      to[at] = from[origin]; \\\n"
+  "      at += list.to_unit_step; \\\n"
+  "      origin += list.from_unit_step; \\\n"
+  "    } \\\n"
+  "}\n"
+  "LIST (gpumem_list_1, uchar)\n"
+  "LIST (gpumem_list_2, ushort)\n"
+  "LIST (gpumem_list_4, uint)\n"
+  "LIST (gpumem_list_8, ulong)\n";
 
 /* The kernels for GPUs. Walk has the layout of GpuArrayGpuWalk. REST divides with multipliers of
  * _gpu_array_gpu_walk_init(): a division takes longer than the copy of a unit.

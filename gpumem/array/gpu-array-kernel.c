@@ -24,15 +24,21 @@
  * do. */
 #define FEW_BYTES 256
 
+/* On a CPU device, from this many bytes on, a command for each row of a list costs less than the
+ * work-items of a kernel. */
+#define LARGE_CPU_ROW 4096
+
 /* The kernels for all devices copy units of 1, 2, 4 and 8 bytes. */
 #define N_UNITS   4
 #define N_KERNELS 12
 
-/* The kernels for all devices: those with 32-bit indices, and then those with 64-bit indices. */
+/* The kernels for all devices: those with 32-bit indices, those with 64-bit indices, and those for
+ * lists of rows. */
 static const char *const names[N_KERNELS] =
 {
   "gpumem_copy_1", "gpumem_copy_2", "gpumem_copy_4", "gpumem_copy_8",
-  "gpumem_copy_many_1", "gpumem_copy_many_2", "gpumem_copy_many_4", "gpumem_copy_many_8", NULL
+  "gpumem_copy_many_1", "gpumem_copy_many_2", "gpumem_copy_many_4", "gpumem_copy_many_8",
+  "gpumem_list_1", "gpumem_list_2", "gpumem_list_4", "gpumem_list_8"
 };
 
 static const char *const gpu_names[N_KERNELS] =
@@ -158,6 +164,9 @@ get_index (const GpuArrayKernelCopy *copy)
   if (copy->for_gpu)
     return index + copy->kind * GPU_ARRAY_KERNEL_N_UNITS;
 
+  if (copy->is_list)
+    return index + 2 * N_UNITS;
+
   return index + (copy->n_items > G_MAXUINT32 ? N_UNITS : 0);
 }
 
@@ -241,6 +250,40 @@ suits (const GpuArrayPlan    *plan,
          || (plan->n_regions > FEW_REGIONS && width * n_rows < LARGE_REGION);
 }
 
+/* Returns whether a kernel may use both arrays. */
+static gboolean
+check_arrays (GpuArray               *to,
+              GpuArray               *from,
+              const GpuNativeContext *context,
+              guint64                *addresses)
+{
+  *addresses = 0;
+
+  return check_memory (to->memory, context, GPU_MEMORY_FLAGS_READ_ONLY, addresses)
+         && check_memory (from->memory, context, GPU_MEMORY_FLAGS_WRITE_ONLY, addresses);
+}
+
+gboolean
+_gpu_array_kernel_prepare_rows (GpuArrayKernelCopy    *copy,
+                                GpuTimeline           *timeline,
+                                const GpuArrayRowCopy *rows)
+{
+  const GpuExtent *extent = &rows->plan.extent;
+  const gboolean on_cpu = is_cpu (timeline->device);
+  guint64 addresses;
+
+  if (rows->n_rows * rows->plan.n_regions <= FEW_REGIONS
+      || extent->width * extent->height * extent->depth * rows->plan.n_regions
+         >= (on_cpu ? LARGE_CPU_ROW : LARGE_REGION)
+      || !check_arrays (rows->to, rows->from, timeline->context, &addresses)
+      || !_gpu_array_list_walk_init (copy, rows, addresses, on_cpu))
+    return FALSE;
+
+  copy->core = get_core (get_kernels (rows->to->context), timeline->context, copy);
+
+  return copy->core != NULL;
+}
+
 gboolean
 _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
                            GpuTimeline        *timeline,
@@ -252,11 +295,9 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   const gsize size = _gpu_array_get_access (to, TRUE).size
                      + _gpu_array_get_access (from, FALSE).size;
   GpuArrayKernels *kernels;
-  guint64 addresses = 0;
+  guint64 addresses;
 
-  if (!suits (plan, timeline->device)
-      || !check_memory (to->memory, context, GPU_MEMORY_FLAGS_READ_ONLY, &addresses)
-      || !check_memory (from->memory, context, GPU_MEMORY_FLAGS_WRITE_ONLY, &addresses))
+  if (!suits (plan, timeline->device) || !check_arrays (to, from, context, &addresses))
     return FALSE;
 
   kernels = get_kernels (to->context);
@@ -284,6 +325,29 @@ typedef struct
   const char               *function;
 } Run;
 
+/* Launches the kernel with an argument of @size bytes. */
+static gboolean
+submit (const Run        *run,
+        gconstpointer     walk,
+        gsize             size,
+        gsize             n_items,
+        const GpuExtent  *block,
+        GError          **error)
+{
+  GpuAccess accesses[] = { run->accesses[0], run->accesses[1] };
+  GpuMemory *memories[] = { accesses[0].memory, accesses[1].memory, NULL };
+  const GpuExtent grid = { n_items, 1, 1 };
+  GpuArgumentValue values[] = {
+    { .kind = GPU_ARGUMENT_KIND_MEMORY },
+    { .kind = GPU_ARGUMENT_KIND_MEMORY },
+    { .kind = GPU_ARGUMENT_KIND_VALUE, .data = walk, .size = size }
+  };
+  GpuLaunch launch = { .core = run->copy->core, .call = { values, 3, &grid, block },
+                       .memories = memories, .n_accesses = 2 };
+
+  return _gpu_launch_submit (run->timeline, &launch, accesses, run->function, error);
+}
+
 static gboolean
 launch (const GpuArrayPlan  *plan G_GNUC_UNUSED,
         gsize                to,
@@ -294,39 +358,23 @@ launch (const GpuArrayPlan  *plan G_GNUC_UNUSED,
   const Run *run = data;
   const GpuArrayKernelCopy *copy = run->copy;
   const gint64 unit = (gint64) copy->unit;
+  const GpuExtent block = { copy->group, 1, 1 };
   GpuArrayWalk walk;
   GpuArrayGpuWalk gpu_walk;
-  GpuAccess accesses[] = { run->accesses[0], run->accesses[1] };
-  GpuMemory *memories[] = { accesses[0].memory, accesses[1].memory, NULL };
-  const GpuExtent grid = { copy->n_items, 1, 1 };
-  const GpuExtent block = { copy->group, 1, 1 };
-  GpuArgumentValue values[] = {
-    { .kind = GPU_ARGUMENT_KIND_MEMORY },
-    { .kind = GPU_ARGUMENT_KIND_MEMORY },
-    { .kind = GPU_ARGUMENT_KIND_VALUE }
-  };
-  GpuLaunch launch = { .core = copy->core, .call = { values, 3, &grid }, .memories = memories,
-                       .n_accesses = 2 };
 
   if (copy->for_gpu)
     {
       gpu_walk = copy->gpu_walk;
       gpu_walk.to = (gint64) to / unit;
       gpu_walk.from = (gint64) from / unit;
-      values[2].data = &gpu_walk;
-      values[2].size = sizeof gpu_walk;
-      launch.call.block = &block;
-    }
-  else
-    {
-      walk = copy->walk;
-      walk.to = (gint64) to / unit;
-      walk.from = (gint64) from / unit;
-      values[2].data = &walk;
-      values[2].size = sizeof walk;
+      return submit (run, &gpu_walk, sizeof gpu_walk, copy->n_items, &block, error);
     }
 
-  return _gpu_launch_submit (run->timeline, &launch, accesses, run->function, error);
+  walk = copy->walk;
+  walk.to = (gint64) to / unit;
+  walk.from = (gint64) from / unit;
+
+  return submit (run, &walk, sizeof walk, copy->n_items, NULL, error);
 }
 
 GpuAccess
@@ -354,4 +402,36 @@ _gpu_array_kernel_run (const GpuArrayKernelCopy  *copy,
               function };
 
   return _gpu_array_plan_run (&copy->plan, launch, &run, error);
+}
+
+gboolean
+_gpu_array_kernel_run_rows (const GpuArrayKernelCopy  *copy,
+                            GpuTimeline               *timeline,
+                            const GpuArrayRowCopy     *rows,
+                            const char                *function,
+                            GError                   **error)
+{
+  const gint64 unit = (gint64) copy->unit;
+  const Run run = { copy, timeline,
+                    { _gpu_array_get_access (rows->to, TRUE),
+                      _gpu_array_get_access (rows->from, FALSE) },
+                    function };
+  GpuArrayListWalk list = copy->list;
+
+  for (gsize first = 0; first < rows->n_rows; first += GPU_ARRAY_KERNEL_LIST)
+    {
+      const gsize n = MIN (rows->n_rows - first, GPU_ARRAY_KERNEL_LIST);
+      const gint64 to = rows->is_put ? 0 : (gint64) first * rows->to_step;
+      const gint64 from = rows->is_put ? (gint64) first * rows->from_step : 0;
+
+      list.to = ((gint64) copy->plan.to.offset + to) / unit;
+      list.from = ((gint64) copy->plan.from.offset + from) / unit;
+      list.n_parts = (guint32) n * copy->list.n_parts;
+      memcpy (list.rows, rows->rows + first, n * sizeof *list.rows);
+
+      if (!submit (&run, &list, sizeof list, _gpu_array_walk_round (list.n_parts), NULL, error))
+        return FALSE;
+    }
+
+  return TRUE;
 }

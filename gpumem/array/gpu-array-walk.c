@@ -86,6 +86,12 @@ set_walk (GpuArrayKernelCopy *copy)
   _gpu_array_plan_drop_loops (&copy->plan, n);
 }
 
+gsize
+_gpu_array_walk_round (guint64 n_units)
+{
+  return (gsize) (n_units + GROUP - 1) / GROUP * GROUP;
+}
+
 void
 _gpu_array_walk_init (GpuArrayKernelCopy *copy,
                       const GpuArrayPlan *plan,
@@ -94,8 +100,50 @@ _gpu_array_walk_init (GpuArrayKernelCopy *copy,
   copy->plan = *plan;
   copy->unit = get_unit (plan, addresses, MAX_UNIT);
   copy->for_gpu = FALSE;
+  copy->is_list = FALSE;
   set_walk (copy);
-  copy->n_items = (gsize) (copy->walk.n_units + GROUP - 1) / GROUP * GROUP;
+  copy->n_items = _gpu_array_walk_round (copy->walk.n_units);
+}
+
+gboolean
+_gpu_array_list_walk_init (GpuArrayKernelCopy    *copy,
+                           const GpuArrayRowCopy *rows,
+                           guint64                addresses,
+                           gboolean               in_parts)
+{
+  GpuArrayListWalk *list = &copy->list;
+  const GpuArrayWalk *walk = &copy->walk;
+  guint first;
+
+  _gpu_array_walk_init (copy, &rows->plan,
+                        addresses | (guint64) rows->to_step | (guint64) rows->from_step);
+  copy->is_list = TRUE;
+  first = in_parts && walk->n_axes > 0 ? 1 : 0;
+  *list = (GpuArrayListWalk) { .to_step = rows->to_step / (gint64) copy->unit,
+                               .from_step = rows->from_step / (gint64) copy->unit,
+                               .n_axes = (guint32) walk->n_axes - first, .n_units = 1,
+                               .is_put = rows->is_put };
+
+  /* The index of a part in a launch has 32 bits. */
+  if (copy->plan.n_regions > 1
+      || walk->n_units > (G_MAXUINT32 - GROUP) / GPU_ARRAY_KERNEL_LIST)
+    return FALSE;
+
+  if (first > 0)
+    {
+      list->n_units = (guint32) walk->counts[0];
+      list->to_unit_step = walk->to_steps[0];
+      list->from_unit_step = walk->from_steps[0];
+    }
+
+  list->n_parts = (guint32) walk->n_units / list->n_units;
+  memcpy (list->to_steps, walk->to_steps + first, list->n_axes * sizeof *list->to_steps);
+  memcpy (list->from_steps, walk->from_steps + first, list->n_axes * sizeof *list->from_steps);
+
+  for (guint i = 0; i < list->n_axes; i++)
+    list->counts[i] = (guint32) walk->counts[first + i];
+
+  return TRUE;
 }
 
 /* --- kernels for GPUs ------------------------------------------------------- */
@@ -259,6 +307,7 @@ _gpu_array_gpu_walk_init (GpuArrayKernelCopy *copy,
   copy->plan = *plan;
   copy->unit = get_unit (plan, addresses, MAX_GPU_UNIT);
   copy->for_gpu = TRUE;
+  copy->is_list = FALSE;
   copy->group = GPU_ARRAY_KERNEL_GROUP;
   set_walk (copy);
   choose_kind (copy, addresses);

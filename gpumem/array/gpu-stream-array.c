@@ -369,6 +369,23 @@ check_host_overlap (const GpuArrayPlan  *plan,
                                     transfer->function, error);
 }
 
+gboolean
+_gpu_array_check_mappings (GpuMemory             *to_memory,
+                           const GpuArrayLayout  *to,
+                           GpuMemory             *from_memory,
+                           const GpuArrayLayout  *from,
+                           const char            *function,
+                           GError               **error)
+{
+  Transfer transfer = { .function = function, .memory = to_memory, .source = from_memory };
+  GpuArrayPlan plan;
+
+  _gpu_array_plan_init (&plan, to, from);
+
+  return check_region (NULL, 0, 0, &transfer, NULL)
+         || _gpu_array_plan_run (&plan, check_region, &transfer, error);
+}
+
 /* Before the first of several regions, checks all of them, so that a refused operation changes
  * nothing. Usually no part of the memory is mapped, and a single check suffices. */
 static gboolean

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
+#include "gpumem/array/gpu-array-kernel-private.h"
 #include "gpumem/base/gpu-error-private.h"
 #include "gpumem/command/gpu-command-private.h"
 
@@ -308,6 +309,35 @@ copy_numbered (const Rows     *rows,
                                   (guint32) rows->last, error);
 }
 
+/* Checks the copies before the first of them, so that refused copies change nothing. */
+static gboolean
+check_each (const Rows      *rows,
+            GpuArrayLayout  *to,
+            GpuArrayLayout  *from,
+            const guint64   *ranges,
+            GError         **error)
+{
+  GpuMemory *to_memory = rows->destination->memory;
+  GpuMemory *from_memory = rows->source->memory;
+
+  for (gsize i = 0; i < rows->n_rows; i++, ranges += N_NUMBERS)
+    {
+      g_autofree char *function = NULL;
+
+      to->offset = ranges[1];
+      from->offset = ranges[3];
+      if (ranges[4] == 0 || _gpu_array_check_mappings (to_memory, to, from_memory, from,
+                                                       rows->function, NULL))
+        continue;
+
+      function = g_strdup_printf ("%s: copy %" G_GSIZE_FORMAT, rows->function, i);
+      if (!_gpu_array_check_mappings (to_memory, to, from_memory, from, function, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 /* Copies one row after the other, for rows with gaps between their elements. */
 static gboolean
 copy_each (const Rows      *rows,
@@ -338,6 +368,92 @@ copy_each (const Rows      *rows,
   return TRUE;
 }
 
+/* For a row that occurs several times in the destination, marks all but the last of its copies. */
+static gboolean
+mark_repeated (const Rows  *rows,
+               guint32     *numbers,
+               GError     **error)
+{
+  g_autofree guint8 *seen = NULL;
+
+  if (!alloc_seen (rows, &seen, error))
+    return FALSE;
+
+  for (gsize i = seen != NULL ? rows->n_rows : 0; i-- > 0;)
+    if (has_occurred (seen, numbers[i]))
+      numbers[i] = G_MAXUINT32;
+
+  return TRUE;
+}
+
+/* Copies many rows with each launch of a kernel. Sets @success if a kernel suits the copy. */
+static gboolean
+copy_by_kernel (const Rows           *rows,
+                GpuTimeline          *timeline,
+                const GpuArrayLayout *to,
+                const GpuArrayLayout *from,
+                guint32              *numbers,
+                gboolean             *success,
+                GError              **error)
+{
+  GpuArrayRowCopy copy = {
+    .to = rows->destination, .to_step = rows->to.strides[0],
+    .from = rows->source, .from_step = rows->from.strides[0],
+    .rows = numbers, .n_rows = rows->n_rows, .is_put = rows->is_put
+  };
+  GpuArrayKernelCopy kernel;
+
+  _gpu_array_plan_init (&copy.plan, to, from);
+
+  if (!_gpu_array_kernel_prepare_rows (&kernel, timeline, &copy))
+    return FALSE;
+
+  *success = mark_repeated (rows, numbers, error)
+             && _gpu_array_kernel_run_rows (&kernel, timeline, &copy, rows->function, error);
+
+  return TRUE;
+}
+
+/* Copies the rows with few operations, without a list of the copies. @to and @from are the first
+ * rows, and contiguous if @whole is TRUE. Returns FALSE if neither a kernel nor the back end can do
+ * that, and otherwise sets @success. */
+static gboolean
+copy_listed (const Rows           *rows,
+             GpuTimeline          *timeline,
+             const GpuArrayLayout *to,
+             const GpuArrayLayout *from,
+             gboolean              whole,
+             gboolean             *success,
+             GError              **error)
+{
+  const gboolean is_batched = whole && _gpu_timeline_can_copy_rows (timeline,
+                                                                    rows->destination->memory,
+                                                                    rows->source->memory);
+  g_autofree guint32 *numbers = NULL;
+  gboolean unique;
+
+  if (get_numbered (rows)->shape[0] > G_MAXUINT32)
+    return FALSE;
+
+  numbers = _gpu_try_alloc (rows->function, rows->n_rows, sizeof *numbers, error);
+  *success = FALSE;
+  if (numbers == NULL)
+    return TRUE;
+
+  list_numbers (rows, numbers);
+  if (!is_batched)
+    return copy_by_kernel (rows, timeline, to, from, numbers, success, error);
+
+  *success = check_unique (rows, numbers, &unique, error);
+  if (*success && !unique)
+    return FALSE;
+
+  *success = *success && copy_numbered (rows, timeline, numbers, _gpu_array_layout_get_size (to),
+                                        error);
+
+  return TRUE;
+}
+
 static gboolean
 copy_apart (Rows         *rows,
             GpuTimeline  *timeline,
@@ -345,9 +461,8 @@ copy_apart (Rows         *rows,
 {
   GpuMemory *memories[] = { rows->destination->memory, rows->source->memory };
   g_autofree guint64 *ranges = NULL;
-  g_autofree guint32 *numbers = NULL;
   GpuArrayLayout to, from;
-  gboolean whole, unique;
+  gboolean whole, success;
   gsize size;
 
   get_first_row (&rows->to, &to);
@@ -356,20 +471,8 @@ copy_apart (Rows         *rows,
   whole = _gpu_array_layout_is_contiguous (&to, GPU_ARRAY_ORDER_C)
           && _gpu_array_layout_is_contiguous (&from, GPU_ARRAY_ORDER_C);
 
-  if (whole && get_numbered (rows)->shape[0] <= G_MAXUINT32
-      && _gpu_timeline_can_copy_rows (timeline, memories[0], memories[1]))
-    {
-      numbers = _gpu_try_alloc (rows->function, rows->n_rows, sizeof *numbers, error);
-      if (numbers == NULL)
-        return FALSE;
-
-      list_numbers (rows, numbers);
-      if (!check_unique (rows, numbers, &unique, error))
-        return FALSE;
-
-      if (unique)
-        return copy_numbered (rows, timeline, numbers, size, error);
-    }
+  if (copy_listed (rows, timeline, &to, &from, whole, &success, error))
+    return success;
 
   ranges = _gpu_try_alloc (rows->function, rows->n_rows, N_NUMBERS * sizeof *ranges, error);
   if (ranges == NULL || !list_copies (rows, size, ranges, error))
@@ -379,7 +482,8 @@ copy_apart (Rows         *rows,
     return _gpu_timeline_copy_batch (timeline, rows->function, memories, G_N_ELEMENTS (memories),
                                      ranges, rows->n_rows * N_NUMBERS, error);
 
-  return copy_each (rows, timeline, &to, &from, ranges, error);
+  return check_each (rows, &to, &from, ranges, error)
+         && copy_each (rows, timeline, &to, &from, ranges, error);
 }
 
 static gboolean
@@ -436,12 +540,15 @@ copy_rows (Rows       *rows,
  * may overlap.
  *
  * If the elements of a row are contiguous in both arrays, all copies are one operation, as with
- * gpu_stream_copy_batch(). Otherwise the function copies each row as gpu_stream_copy_array() does.
- * Blocks under the same conditions as these functions. The library reads @rows before the function
- * returns, and holds references to the memory of both arrays until the copies complete.
+ * gpu_stream_copy_batch(). Otherwise, and in streams with %GPU_STREAM_FLAGS_OUT_OF_ORDER or
+ * %GPU_STREAM_FLAGS_PROFILING, each launch of a kernel copies many rows. This requires more than a
+ * few rows, a device with a compiler, and memory that kernels can access and that is not mapped. In
+ * all other cases, the function copies each row as gpu_stream_copy_array() does. Blocks under the
+ * same conditions as these functions. The library reads @rows before the function returns, and
+ * holds references to the memory of both arrays until the copies complete.
  *
- * All numbers are checked before the first copy. If the library or a driver refuses a copy after
- * that, other copies may still take place.
+ * All numbers and mappings are checked before the first copy. If the library or a driver refuses a
+ * copy after that, other copies may still take place.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a number is out of bounds, @source
  *   has no dimensions, the types or the shapes do not match, or #GpuArray:shares-bytes of
