@@ -3,6 +3,9 @@
  * rows. Devices without a compiler copy without a kernel, with the same result. */
 #include "config.h"
 
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#endif
 #include "test-array-util.h"
 
 #define MAX_DIMS 4
@@ -126,6 +129,85 @@ kernel_permuted (TestFixture *fixture)
   if (has_compiler (fixture))
     g_assert_cmpuint (count_live ("kernel-core"), >, before);
 }
+
+static void
+check_fill (TestFixture *fixture,
+            GpuStream   *stream,
+            TestArray   *model)
+{
+  const gsize size = gpu_dtype_get_item_size (gpu_array_get_dtype (model->array));
+  const gsize n = gpu_array_get_size (model->array);
+  g_autoptr (GBytes) value = test_random_bytes (size);
+  g_autofree guint8 *repeated = g_malloc (n * size);
+  g_autoptr (GBytes) elements = NULL;
+  g_autoptr (GError) error = NULL;
+
+  for (gsize i = 0; i < n; i++)
+    memcpy (repeated + i * size, g_bytes_get_data (value, NULL), size);
+  elements = g_bytes_new (repeated, n * size);
+  test_array_scatter (model, GPU_ARRAY_ORDER_C, elements);
+  test_assert_ok (gpu_stream_fill_array (stream, model->array, value, &error), error);
+  test_synchronize (stream);
+  test_array_assert_memory (model);
+}
+
+/* Fills of permuted views with elements of every size, which change no gap. If there is a compiler,
+ * a kernel does those of many regions. */
+static void
+kernel_filled (TestFixture *fixture)
+{
+  g_autoptr (GpuDType) odd = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 12, NULL);
+  g_autoptr (GpuDType) large = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 48, NULL);
+  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
+                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128, odd, large };
+  const gboolean has_out_of_order = (gpu_device_get_capabilities (fixture->device)
+                                     & GPU_CAPABILITIES_OUT_OF_ORDER) != 0;
+  const gssize shapes[][MAX_DIMS] = { { 40, 3, 3, 2 }, { 5, 20, 3, 4 }, { 2, 3, 20, 7 } };
+
+  for (guint i = 0; i < 63; i++)
+    {
+      g_auto (TestArray) model = { NULL };
+      g_autoptr (GpuStream) stream
+        = test_stream (fixture, i % 2 != 0 && has_out_of_order ? GPU_STREAM_FLAGS_OUT_OF_ORDER
+                                                               : GPU_STREAM_FLAGS_NONE);
+
+      make_view (&model, fixture, dtypes[i % G_N_ELEMENTS (dtypes)], shapes[i / 7 % 3], MAX_DIMS);
+      check_fill (fixture, stream, &model);
+    }
+}
+
+#ifdef HAVE_CUDA
+/* A fill of many regions is one fill of the driver and one launch. */
+static void
+kernel_filled_at_once (TestFixture *fixture)
+{
+  const gssize shape[] = { 40, 4, 4, 16 };
+  guint64 (*get_count) (const char *function)
+    = gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count");
+  g_auto (TestArray) model = { NULL };
+  guint64 n_calls;
+
+  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0 || get_count == NULL)
+    {
+      g_test_skip ("only the stand-in for CUDA counts calls");
+      return;
+    }
+
+  test_array_init (&model, fixture, GPU_DTYPE_FLOAT32, shape, MAX_DIMS, GPU_ARRAY_ORDER_C);
+  for (guint i = 1; i < MAX_DIMS; i++)
+    {
+      g_autoptr (GpuArray) longer = g_steal_pointer (&model.array);
+      g_autoptr (GError) error = NULL;
+
+      model.array = gpu_array_slice (longer, i, 1, shape[i] - 1, 1, &error);
+      g_assert_no_error (error);
+    }
+  n_calls = get_count ("cuMemset*") + get_count ("cuLaunchKernel");
+  check_fill (fixture, fixture->stream, &model);
+  n_calls = get_count ("cuMemset*") + get_count ("cuLaunchKernel") - n_calls;
+  g_assert_cmpuint (n_calls, ==, 2);
+}
+#endif
 
 /* Copies a view with the axes @axes of the array @from, each with a step, to a contiguous array. */
 static void
@@ -545,6 +627,10 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("permuted", kernel_permuted);
+  test_add ("filled", kernel_filled);
+#ifdef HAVE_CUDA
+  test_add ("filled-at-once", kernel_filled_at_once);
+#endif
   test_add ("tiles", kernel_tiles);
   test_add ("tiles-of-many-dimensions", kernel_tiles_of_many);
   test_add ("shifted-words", kernel_shifted_words);

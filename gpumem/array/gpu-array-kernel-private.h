@@ -127,6 +127,9 @@ typedef struct
   gboolean        is_put;
 } GpuArrayRowCopy;
 
+/* Returns whether a kernel is faster than one command for each region. */
+gboolean         _gpu_array_kernel_suits  (GpuTimeline               *timeline,
+                                            const GpuArrayPlan        *plan);
 /* Returns FALSE if one command for each region is faster, or if no kernel can copy the memory. */
 gboolean         _gpu_array_kernel_prepare (GpuArrayKernelCopy        *copy,
                                             GpuTimeline               *timeline,

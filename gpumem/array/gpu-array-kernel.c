@@ -235,15 +235,14 @@ is_cpu (const GpuNativeDevice *device)
   return device->type == GPU_DEVICE_TYPE_HOST || device->type == GPU_DEVICE_TYPE_CPU;
 }
 
-/* Returns whether a kernel is faster than one command for each region. */
-static gboolean
-suits (const GpuArrayPlan    *plan,
-       const GpuNativeDevice *device)
+gboolean
+_gpu_array_kernel_suits (GpuTimeline        *timeline,
+                         const GpuArrayPlan *plan)
 {
   const gsize width = plan->extent.width;
   const gsize n_rows = plan->extent.height * plan->extent.depth;
 
-  if (is_cpu (device))
+  if (is_cpu (timeline->device))
     return plan->n_regions > FEW_REGIONS && width * n_rows <= FEW_BYTES;
 
   return (width < NARROW_ROW && n_rows > FEW_ROWS)
@@ -297,7 +296,7 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   GpuArrayKernels *kernels;
   guint64 addresses;
 
-  if (!suits (plan, timeline->device) || !check_arrays (to, from, context, &addresses))
+  if (!_gpu_array_kernel_suits (timeline, plan) || !check_arrays (to, from, context, &addresses))
     return FALSE;
 
   kernels = get_kernels (to->context);

@@ -453,6 +453,40 @@ check_writable (GpuArray    *array,
          || fail_shared (&array->layout, ", or those of an array that it views,", function, error);
 }
 
+/* Fills the first element, and copies it to all elements with a kernel. Returns FALSE if a command
+ * for each region is faster, or if no kernel can write the memory; otherwise sets @success. */
+static gboolean
+fill_by_kernel (GpuArray            *array,
+                const Transfer      *fill,
+                const GpuArrayPlan  *plan,
+                gboolean            *success,
+                GError             **error)
+{
+  GpuArrayLayout element = array->layout;
+  g_autoptr (GpuArray) first = NULL;
+  GpuArrayKernelCopy copy;
+  GpuArrayPlan repeat;
+
+  if (!_gpu_array_kernel_suits (fill->timeline, plan))
+    return FALSE;
+
+  memset (element.strides, 0, sizeof element.strides);
+  first = _gpu_array_new (array->context, array->memory, array->dtype, &element);
+  _gpu_array_plan_init (&repeat, &array->layout, &element);
+
+  /* In a stream without an order, nothing orders the kernel after the fill of untracked memory. */
+  if (!_gpu_array_kernel_prepare (&copy, fill->timeline, array, first, &repeat)
+      || ((fill->timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
+          && (fill->memory->storage->root->flags & GPU_MEMORY_FLAGS_UNTRACKED) != 0))
+    return FALSE;
+
+  *success = _gpu_timeline_fill (fill->timeline, fill->function, fill->memory, element.offset,
+                                 fill->size, fill->value, fill->size, error)
+             && _gpu_array_kernel_run (&copy, fill->timeline, array, first, fill->function, error);
+
+  return TRUE;
+}
+
 gboolean
 _gpu_array_fill (GpuArray      *array,
                  GpuTimeline   *timeline,
@@ -464,11 +498,15 @@ _gpu_array_fill (GpuArray      *array,
   Transfer transfer = { .function = function, .timeline = timeline, .memory = array->memory,
                         .value = value, .size = size };
   GpuArrayPlan plan;
+  gboolean success;
 
   if (!check_writable (array, function, error))
     return FALSE;
 
   _gpu_array_plan_init (&plan, &array->layout, &array->layout);
+
+  if (fill_by_kernel (array, &transfer, &plan, &success, error))
+    return success;
 
   return run_plan (&plan, fill_region, &transfer, error);
 }
@@ -728,7 +766,10 @@ gpu_stream_copy_array (GpuStream  *stream,
  * @error: return location for an error
  *
  * Sets all elements to one value on the device, see gpu_stream_fill() and gpu_stream_fill_region().
- * Does not block. The library holds a reference to the memory of @array until the fill completes.
+ * A kernel fills many regions, under the same conditions as in gpu_stream_copy_array(). Does not
+ * block, except that the first such fill in a context may block while the kernel is built, or
+ * loaded from the program cache. The library holds a reference to the memory of @array until the
+ * fill completes.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @value does not have the size of an
  *   element, or #GpuArray:shares-bytes of @array is %TRUE, or with an error of
