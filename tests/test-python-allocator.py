@@ -537,7 +537,7 @@ def test_wrong_functions(fixture):
     with raises(TypeError, "context", "'int'"):
         Gpu.FunctionAllocator(5, wrong)
     for make in Gpu.StatisticsAllocator, Gpu.OomAllocator, Gpu.MemoryPool.new_for_allocator:
-        with raises(TypeError, "must be of type Allocator", "Gpu.FunctionAllocator(context, f"):
+        with raises(TypeError, "must be of type Gpu.Allocator", "Gpu.FunctionAllocator(context, f"):
             make(wrong)
         assert make(Gpu.FunctionAllocator(fixture.context, wrong))
 

@@ -318,20 +318,20 @@ def test_messages_name_wrong_types(fixture):
     """An argument of a wrong type raises an error with the name of the argument and the value."""
     stream, buffer, context = fixture.stream, fixture.buffer(64), fixture.context
     for call, words in [
-            (lambda: stream.wait_event(None), "event must be of type Event, not None"),
-            (lambda: stream.wait_event(5), "event must be of type Event, not 5"),
-            (lambda: stream.launch(None, 4), "kernel must be of type Kernel, not None"),
-            (lambda: stream.launch("scale", 4), "kernel must be of type Kernel, not 'scale'"),
-            (lambda: stream.launch_prepared(None), "launch must be of type Launch, not None"),
-            (lambda: Gpu.Stream(context, "x"), "flags must be of type StreamFlags, not 'x'"),
-            (lambda: Gpu.Stream(None), "context must be of type Context, not None"),
-            (lambda: Gpu.Buffer("host", 4), "context must be of type Context, not 'host'"),
-            (lambda: Gpu.Svm(None, 4), "context must be of type Context, not None"),
+            (lambda: stream.wait_event(None), "event must be of type Gpu.Event, not None"),
+            (lambda: stream.wait_event(5), "event must be of type Gpu.Event, not 5"),
+            (lambda: stream.launch(None, 4), "kernel must be of type Gpu.Kernel, not None"),
+            (lambda: stream.launch("scale", 4), "kernel must be of type Gpu.Kernel, not 'scale'"),
+            (lambda: stream.launch_prepared(None), "launch must be of type Gpu.Launch, not None"),
+            (lambda: Gpu.Stream(context, "x"), "flags must be of type Gpu.StreamFlags, not 'x'"),
+            (lambda: Gpu.Stream(None), "context must be of type Gpu.Context, not None"),
+            (lambda: Gpu.Buffer("host", 4), "context must be of type Gpu.Context, not 'host'"),
+            (lambda: Gpu.Svm(None, 4), "context must be of type Gpu.Context, not None"),
             (lambda: Gpu.Array(None, 4), "context must be a Gpu.Context or a Gpu.Allocator"),
             (lambda: Gpu.Array("x", 4), "a Gpu.Allocator, not 'x'"),
             (lambda: Gpu.Program(context, None), "source must be a str, not None"),
-            (lambda: Gpu.Program(context, "", flags=5), "flags must be of type ProgramFlags"),
-            (lambda: Gpu.MemoryPool(context).alloc_buffer(4, 5), "stream must be of type Stream"),
+            (lambda: Gpu.Program(context, "", flags=5), "flags must be of type Gpu.ProgramFlags"),
+            (lambda: Gpu.MemoryPool(context).alloc_buffer(4, 5), "of type Gpu.Stream, not 5"),
             (lambda: stream.migrate(buffer), "memories must be a list of memory, not <Gpu.Buffer"),
             (lambda: stream.migrate(Gpu.Array(context, 4)), "pass [memory]"),
             (lambda: stream.migrate(None), "memories must be a list of memory, not None"),
@@ -407,8 +407,8 @@ def test_messages_name_launches(fixture):
             check_message(lambda: kernel(stream, 4, None, wrong, 2.0), Gpu.InvalidArgumentError,
                           "Kernel.__call__: argument 0", "not a number",
                           "or a null pointer (NULL, null or None)")
-    check_message(lambda: kernel(None, 4), TypeError, "stream must be of type Stream, not None")
-    check_message(lambda: kernel.timed(5, 4), TypeError, "stream must be of type Stream, not 5")
+    check_message(lambda: kernel(None, 4), TypeError, "stream must be of type Gpu.Stream, not None")
+    check_message(lambda: kernel.timed(5, 4), TypeError, "stream must be of type Gpu.Stream, not 5")
 
 
 def test_messages_name_parts(fixture):
@@ -543,7 +543,7 @@ def test_messages_of_enumerations(fixture):
         for call, name in ((lambda: Gpu.DType.get_number(value, 4), "kind"),
                            (lambda: Gpu.MemoryPool.new(context, value, none), "kind"),
                            (lambda: setattr(format, "channel_order", value), "channel_order")):
-            check_message(call, TypeError, f"{name} must be of type ", text)
+            check_message(call, TypeError, f"{name} must be of type Gpu.", text)
     for value in (kind, int(kind), np.int64(kind) if np is not None else 2):
         equal(repr(Gpu.DType.get_number(value, 4)), "Gpu.DType('uint32')")
     equal(format.channel_order, Gpu.ChannelOrder.R)
@@ -684,6 +684,7 @@ def test_cancelled(fixture):
             error = catch(GLib.Error, call)
             equal(type(error), GLib.Error)
             assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED)
+            equal(str(error), error.message)
             assert error.message.startswith(name + ": ") and "gpu_" not in str(error), error
     finally:
         gate.complete()
@@ -703,9 +704,19 @@ def test_cancelled_before(fixture):
                        ("Event.wait_timeout", lambda: event.wait_timeout(5, cancellable)),
                        ("Event.wait_timeout", lambda: event.wait_timeout(-1, cancellable)),
                        ("Event.poll", lambda: event.poll(0, cancellable)),
-                       ("Memory.wait", lambda: memory.wait(cancellable))):
+                       ("Memory.wait", lambda: memory.wait(cancellable)),
+                       ("Memory.wait", lambda: memory.wait(cancellable, 5)),
+                       ("HostMemory.synchronize",
+                        lambda: host.synchronize(Gpu.MapFlags.READ, cancellable)),
+                       ("Buffer.read_bytes", lambda: memory.read_bytes(None, 0, 4, cancellable)),
+                       ("Buffer.write_bytes",
+                        lambda: memory.write_bytes(None, 0, GLib.Bytes.new(b"1"), cancellable))):
         error = catch(GLib.Error, call)
         assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED), name
+        equal(str(error), f"{name}: Operation was cancelled")
+    equal(str(pickle.loads(pickle.dumps(error))), str(error))
+    error = GLib.Error("of another library", "g-io-error-quark", 19)
+    equal(str(error), "g-io-error-quark: of another library (19)")
 
 
 def test_negative_timeout(fixture):

@@ -361,7 +361,7 @@ def test_no_stream(fixture):
                 lambda: buffer.fill(1, stream=stream),
                 lambda: buffer.copy(buffer, stream=stream),
                 lambda: buffer.read(stream=stream)):
-            with raises(TypeError, f"stream must be of type Stream, not {stream!r}"):
+            with raises(TypeError, f"stream must be of type Gpu.Stream, not {stream!r}"):
                 call()
     equal(array.to_numpy().tolist(), [0, 1, 2, 3])
 

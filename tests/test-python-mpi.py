@@ -389,7 +389,7 @@ def check_errors(rank):
     with raises(rank.MPI.Exception, "nvalid rank"):
         rank.send(rank.buffer(10), 1000)
     for memory in rank.buffer(10), None, Gpu.Array(rank.context, (0, 4)):
-        with raises(TypeError, "stream must be of type Stream", "'x'"):
+        with raises(TypeError, "stream must be of type Gpu.Stream", "'x'"):
             rank.send(memory, 0, stream="x")
     rank.send(None, rank.MPI.PROC_NULL, stream=rank.stream)
     for comm in "comm", None, rank.MPI:

@@ -417,7 +417,7 @@ def _check_scalar(value):
 def _check_new_buffer(size_or_data, flags):
     """Rejects the arguments of an array for a new buffer."""
     if not isinstance(flags, int):
-        raise TypeError(f"flags must be of type MemoryFlags, not {flags!r}: for an array of a "
+        raise TypeError(f"flags must be of type Gpu.MemoryFlags, not {flags!r}: for an array of a "
                         "shape and a dtype, create Gpu.Array(context, shape, dtype)")
     if isinstance(size_or_data, (tuple, list)) or size_or_data is None \
             or isinstance(size_or_data, (float, str, complex)):

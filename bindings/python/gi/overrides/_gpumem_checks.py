@@ -100,6 +100,12 @@ def to_indices(value, name):
     return [to_index(item, f"{name}[{i}]") for i, item in enumerate(items)]
 
 
+def name_type(kind):
+    """Returns the name of a class as programs write it."""
+    is_ours = kind.__module__ in ("Gpu", "gi.repository.Gpu", _OVERRIDES)
+    return f"Gpu.{kind.__name__}" if is_ours else kind.__name__
+
+
 def to_enum(value, name, kind):
     """Returns the value of an enumeration for its number. Does not convert values of other
     enumerations and of flags, nor booleans."""
@@ -110,7 +116,7 @@ def to_enum(value, name, kind):
             return kind(to_index(value, name))
         except (TypeError, ValueError, OverflowError):  # not a number of the enumeration
             pass
-    raise TypeError(f"{name} must be of type {kind.__name__}, not {describe(value)}")
+    raise TypeError(f"{name} must be of type {name_type(kind)}, not {describe(value)}")
 
 
 def to_text(value, name):
@@ -139,8 +145,8 @@ def describe(value):
     if isinstance(value, (GObject.GEnum, GObject.GFlags)):
         return to_python(repr(value))
     kind = type(value)
-    if isinstance(value, GObject.Object) and kind.__module__ in ("Gpu", _OVERRIDES):
-        return f"Gpu.{kind.__name__}"           # reprlib would cut the middle of the repr
+    if isinstance(value, GObject.Object) and name_type(kind) != kind.__name__:
+        return name_type(kind)                  # reprlib would cut the middle of the repr
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:      # a number of NumPy has the shape ()
         return f"an array of type {getattr(value, 'dtype', '?')} and shape {shape}"
@@ -179,7 +185,7 @@ def checked(value, kind, name):
     """Returns the value of an argument; raises TypeError for another type. Without this check,
     values of different enumerations and flags would be interchangeable, since all are ints."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be of type {kind.__name__}, not {describe(value)}")
+        raise TypeError(f"{name} must be of type {name_type(kind)}, not {describe(value)}")
     return value
 
 
@@ -199,7 +205,7 @@ def to_property(name, value, spec):
         return checked(value, kind, name)
     if isinstance(value, bool) \
             or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
-        raise TypeError(f"{name} must be of type {kind.__name__}, not {describe(value)}")
+        raise TypeError(f"{name} must be of type {name_type(kind)}, not {describe(value)}")
     if not spec.minimum <= value <= spec.maximum:
         raise ValueError(f"{name} must be {spec.minimum} to {spec.maximum}, not {value!r}")
     return kind(value)
@@ -321,8 +327,7 @@ def _name_type(type_info):
     if tag != TypeTag.INTERFACE:
         return None
     interface = type_info.get_interface()
-    namespace = interface.get_namespace()
-    return f"of type {'' if namespace == 'Gpu' else namespace + '.'}{interface.get_name()}"
+    return f"of type {interface.get_namespace()}.{interface.get_name()}"
 
 
 def _find_class(type_info):
