@@ -571,14 +571,15 @@ file_end (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GBytes) more = test_random_bytes (100);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE + 100, 9);
-  g_autofree char *end = g_strdup_printf ("%" G_GSIZE_FORMAT, SIZE);
+  g_autofree char *end = g_strdup_printf ("ends at byte %" G_GSIZE_FORMAT ", before the end of "
+                                          "the copy at byte %" G_GSIZE_FORMAT, SIZE, SIZE + 100);
   int fd = temporary (bytes);
   g_autoptr (GpuFile) file = file_for (fd, GPU_FILE_FLAGS_NONE);
 
   for (guint kind = 0; kind < N_KINDS; kind++)
     {
       g_assert_false (reads[kind] (buffer, fixture->stream, 0, file, 0, SIZE + 100, &error));
-      test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "ends at byte", end,
+      test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, end,
                              "gpumem-file-", "descriptor");
       check_unreadable (buffer);
     }

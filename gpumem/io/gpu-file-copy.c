@@ -102,10 +102,12 @@ copy_block (const FileCopy  *copy,
   guint8 *data = (guint8 *) g_bytes_get_data (bytes, NULL);
   guint64 position = copy->position + done;
   guint64 failed_at = position + size;
+  guint64 end = copy->position + copy->size;
   GError *failure = NULL;
 
   if (copy->read)
-    _gpu_transfer_file_copy (copy->file, NULL, TRUE, position, data, size, &failed_at, &failure);
+    _gpu_transfer_file_copy (copy->file, NULL, TRUE, position, data, size, end, &failed_at,
+                             &failure);
 
   if (failed_at > position && !copy_device (copy, done, failed_at - position, bytes, error))
     {
@@ -114,7 +116,8 @@ copy_block (const FileCopy  *copy,
     }
 
   if (!copy->read)
-    _gpu_transfer_file_copy (copy->file, NULL, FALSE, position, data, size, &failed_at, &failure);
+    _gpu_transfer_file_copy (copy->file, NULL, FALSE, position, data, size, end, &failed_at,
+                             &failure);
 
   if (failure != NULL)
     g_propagate_prefixed_error (error, failure, "%s: ", copy->function);

@@ -228,10 +228,11 @@ set_errno_error (GpuTransferFile *file,
                g_strerror (code));
 }
 
-/* A read at @position has found the end of the file. Files of /proc have the size 0. */
+/* A read at @position has found the end of the file before @end. Files of /proc have the size 0. */
 static void
 set_end_error (GpuTransferFile *file,
                guint64          position,
+               guint64          end,
                GError         **error)
 {
   struct stat status;
@@ -239,8 +240,9 @@ set_end_error (GpuTransferFile *file,
   if (fstat (file->fd, &status) == 0 && S_ISREG (status.st_mode) && status.st_size > 0)
     position = MIN (position, (guint64) status.st_size);
 
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "%s ends at byte %" G_GUINT64_FORMAT,
-               file->name, position);
+  g_set_error (error, G_IO_ERROR, G_IO_ERROR_PARTIAL_INPUT, "%s ends at byte %" G_GUINT64_FORMAT
+               ", before the end of the copy at byte %" G_GUINT64_FORMAT, file->name, position,
+               end);
 }
 
 /* Writes some bytes, like pwrite(). */
@@ -263,6 +265,7 @@ _gpu_transfer_file_copy (GpuTransferFile       *file,
                          guint64                position,
                          guint8                *data,
                          gsize                  size,
+                         guint64                end,
                          guint64               *failed_at,
                          GError               **error)
 {
@@ -291,7 +294,7 @@ _gpu_transfer_file_copy (GpuTransferFile       *file,
         {
           *failed_at = position + done;
           if (n == 0 && read)
-            set_end_error (file, position + done, error);
+            set_end_error (file, position + done, end, error);
           else
             set_errno_error (file, read ? "read" : "write", position + done,
                              n < 0 ? errno : ENOSPC, error);

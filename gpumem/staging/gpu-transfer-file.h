@@ -45,14 +45,16 @@ gboolean         _gpu_transfer_file_suits (GpuTransferFile   *file,
                                            guint64            position,
                                            gconstpointer      data);
 /* Reads or writes exactly @size bytes at @position. @map is NULL, or a map of a range that contains
- * the bytes, through which the function then writes. On failure, sets @failed_at to the position of
- * the first byte that was not copied. Blocks. The errors are in the domain G_IO_ERROR. */
+ * the bytes, through which the function then writes. @end is the end of the whole copy in the file,
+ * for the error of a file that is too short. On failure, sets @failed_at to the position of the
+ * first byte that was not copied. Blocks. The errors are in the domain G_IO_ERROR. */
 gboolean         _gpu_transfer_file_copy  (GpuTransferFile   *file,
                                            const GpuTransferMap *map,
                                            gboolean           read,
                                            guint64            position,
                                            guint8            *data,
                                            gsize              size,
+                                           guint64            end,
                                            guint64           *failed_at,
                                            GError           **error);
 

@@ -266,7 +266,8 @@ copy_piece_locked (GpuTransferPieces *pieces)
   g_mutex_unlock (&pieces->lock);
   _gpu_transfer_file_copy (copy->file, &pieces->map, copy->read, position,
                            copy->get_place (copy->data, chunk) + begin,
-                           MIN (pieces->piece_size, bytes - begin), &failed_at, &failure);
+                           MIN (pieces->piece_size, bytes - begin), copy->position + copy->size,
+                           &failed_at, &failure);
   g_mutex_lock (&pieces->lock);
   if (failure != NULL)
     fail_locked (pieces, failed_at, failure);
