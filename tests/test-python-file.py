@@ -55,7 +55,8 @@ def io_error(code, *words):
     except GLib.Error as error:
         assert error.matches(Gio.io_error_quark(), code), error
         for word in words:
-            assert word in error.message, error.message
+            assert word in str(error), error.message
+        assert "g-io-error" not in str(error), error
     else:
         raise AssertionError(f"no error {code}")
 

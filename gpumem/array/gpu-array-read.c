@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 
@@ -187,7 +188,7 @@ land_spilled (Landing            *landing,
   if (wait->timeline != NULL && landing->is_split)
     _gpu_memory_wait_for_work (wait, function, cancellable, NULL);
 
-  return !g_cancellable_set_error_if_cancelled (cancellable, error)
+  return _gpu_error_check_cancelled (cancellable, function, error)
          && _gpu_array_check_apart (&landing->host, function, error);
 }
 

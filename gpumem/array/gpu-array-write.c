@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "gpumem/array/gpu-array-io-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/command/gpu-staging-private.h"
 
@@ -16,7 +17,7 @@ _gpu_array_begin (GpuArray      *array,
 {
   GpuTimeline *timeline;
 
-  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+  if (!_gpu_error_check_cancelled (cancellable, function, error))
     return FALSE;
 
   timeline = _gpu_array_peek_timeline (array, stream, function, error);

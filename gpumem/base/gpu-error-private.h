@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include <gio/gio.h>
+
 #include "gpumem/base/gpu-error.h"
 
 G_BEGIN_DECLS
+
+/* Returns FALSE, with an error of @function, if @cancellable is cancelled. It is nullable. */
+gboolean _gpu_error_check_cancelled  (GCancellable  *cancellable,
+                                      const char    *function,
+                                      GError       **error);
 
 /* Returns whether the request that failed with @error may succeed after other memory is freed. */
 gboolean _gpu_error_is_out_of_memory (const GError *error);

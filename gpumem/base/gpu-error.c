@@ -47,6 +47,19 @@ gpu_error_quark (void)
 }
 
 gboolean
+_gpu_error_check_cancelled (GCancellable  *cancellable,
+                            const char    *function,
+                            GError       **error)
+{
+  if (!g_cancellable_set_error_if_cancelled (cancellable, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+gboolean
 _gpu_error_is_out_of_memory (const GError *error)
 {
   return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)

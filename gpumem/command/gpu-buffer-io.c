@@ -2,6 +2,7 @@
 /* The blocking methods of buffers, and their asynchronous variants. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
@@ -36,7 +37,7 @@ read_spilled (GpuMemory     *memory,
               GCancellable  *cancellable,
               GError       **error)
 {
-  return !g_cancellable_set_error_if_cancelled (cancellable, error)
+  return _gpu_error_check_cancelled (cancellable, function, error)
          && _gpu_memory_read_spilled (memory, contents, offset, data, size, function, error);
 }
 
@@ -153,7 +154,7 @@ get_spilled (GpuMemory     *memory,
   g_autoptr (GBytes) bytes = NULL;
   gpointer data = NULL;
 
-  if (g_cancellable_set_error_if_cancelled (cancellable, error)
+  if (!_gpu_error_check_cancelled (cancellable, function, error)
       || !_gpu_memory_check_bounds (memory, function, "source", offset, size, error))
     return NULL;
 

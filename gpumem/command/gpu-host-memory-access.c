@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
@@ -41,7 +42,7 @@ list_uses (GpuHostMemory  *memory,
   GArray *uses;
 
   if (!check_flags (function, flags, error)
-      || g_cancellable_set_error_if_cancelled (cancellable, error))
+      || !_gpu_error_check_cancelled (cancellable, function, error))
     return NULL;
 
   storage = _gpu_memory_acquire (GPU_MEMORY (memory), function, error);

@@ -23,7 +23,7 @@ _gpu_memory_peek_timeline (GpuMemory     *memory,
       return NULL;
     }
 
-  if (cancellable != NULL && g_cancellable_set_error_if_cancelled (cancellable, error))
+  if (cancellable != NULL && !_gpu_error_check_cancelled (cancellable, function, error))
     return NULL;
 
   return _gpu_context_peek_timeline (memory->context, stream, function, error);

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "gpumem/backend/gpu-native-context-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/gpumem-bindings.h"
 #include "gpumem/memory/gpu-memory-private.h"
@@ -37,7 +38,7 @@ gpu_memory_wait (GpuMemory     *memory,
   g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
 
-  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+  if (!_gpu_error_check_cancelled (cancellable, function, error))
     return FALSE;
 
   storage = _gpu_memory_acquire (memory, function, error);

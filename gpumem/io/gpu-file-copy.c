@@ -6,6 +6,7 @@
 
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-latch-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/command/gpu-command-private.h"
@@ -101,8 +102,8 @@ copy_block (const FileCopy  *copy,
 {
   guint8 *data = (guint8 *) g_bytes_get_data (bytes, NULL);
   guint64 position = copy->position + done;
-  guint64 failed_at = position + size;
   guint64 end = copy->position + copy->size;
+  guint64 failed_at = position + size;
   GError *failure = NULL;
 
   if (copy->read)
@@ -171,7 +172,7 @@ copy_in_caller (const FileCopy  *copy,
     {
       gsize size = MIN (copy->size - done, BLOCK_SIZE);
 
-      if (g_cancellable_set_error_if_cancelled (copy->cancellable, error)
+      if (!_gpu_error_check_cancelled (copy->cancellable, copy->function, error)
           || !copy_block (copy, done, size, block, error))
         return FALSE;
 
@@ -399,7 +400,7 @@ prepare (FileCopy     *copy,
 {
   copy->timeline = timeline;
 
-  if (timeline == NULL || g_cancellable_set_error_if_cancelled (copy->cancellable, error))
+  if (timeline == NULL || !_gpu_error_check_cancelled (copy->cancellable, copy->function, error))
     return FALSE;
 
   copy->file = _gpu_file_peek_core (file, copy->read, copy->function, error);

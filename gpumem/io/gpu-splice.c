@@ -3,6 +3,7 @@
  * functions of its connection on page-locked memory. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-mapping.h"
@@ -500,7 +501,7 @@ gpu_memory_splice_async (GpuMemory            *memory,
   task = _gpu_memory_begin_task (memory, stream, function, gpu_memory_splice_async, NULL, callback,
                                  user_data, &wait, &error);
 
-  if (wait.timeline != NULL && !g_cancellable_set_error_if_cancelled (cancellable, &error)
+  if (wait.timeline != NULL && _gpu_error_check_cancelled (cancellable, function, &error)
       && check (memory, wait.timeline, offset, size, send, n_connections, &error) && size > 0)
     splice_start (splice_new (task, memory, wait.timeline, send, cancellable), offset, size,
                   connections, n_connections);

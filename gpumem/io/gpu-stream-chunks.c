@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/backend/gpu-native-context-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
@@ -100,7 +101,7 @@ _gpu_stream_chunks_check (GpuStreamChunks  *chunks,
                           GError          **error)
 {
   if (chunks->memory != NULL)
-    return !g_cancellable_set_error_if_cancelled (cancellable, error);
+    return _gpu_error_check_cancelled (cancellable, function, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "the stream has no memory; create it with %s()", function);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-arguments-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
@@ -233,7 +234,7 @@ gpu_kernel_initable_init (GInitable     *initable,
     }
   if (!_gpu_context_check (gpu_program_get_context (kernel->program), "gpu_program_get_kernel",
                            error) ||
-      g_cancellable_set_error_if_cancelled (cancellable, error))
+      !_gpu_error_check_cancelled (cancellable, "gpu_program_get_kernel", error))
     return FALSE;
 
   kernel->core = _gpu_kernel_core_new (program, kernel->name, &local_error);

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-program-private.h"
 
@@ -505,7 +506,7 @@ gpu_program_initable_init (GInitable     *initable,
   if (program->core != NULL)
     return TRUE;
   if (!check_inputs (program, error) ||
-      g_cancellable_set_error_if_cancelled (cancellable, error))
+      !_gpu_error_check_cancelled (cancellable, function_of (program), error))
     return FALSE;
 
   native = _gpu_context_get_native (program->context);

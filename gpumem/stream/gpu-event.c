@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/gpumem-bindings.h"
 #include "gpumem/stream/gpu-event-private.h"
@@ -776,11 +777,8 @@ gpu_event_poll (GpuEvent      *event,
   if (!check_timeout ("gpu_event_poll", timeout_usec, error))
     return GPU_EVENT_STATUS_PENDING;
 
-  if (g_cancellable_set_error_if_cancelled (cancellable, error))
-    {
-      g_prefix_error (error, "gpu_event_poll: ");
-      return GPU_EVENT_STATUS_PENDING;
-    }
+  if (!_gpu_error_check_cancelled (cancellable, "gpu_event_poll", error))
+    return GPU_EVENT_STATUS_PENDING;
 
   status = query (event, "gpu_event_poll", &failure);
 

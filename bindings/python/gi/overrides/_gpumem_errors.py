@@ -165,8 +165,18 @@ def _initialize_error(self, message="unknown error", *args, **kwargs):
     """GLib.Error.__init__(): an error of GIO, such as that of a cancelled wait, also begins with
     the function of the library that failed."""
     if type(self) is GLib.Error and isinstance(message, str) and message.startswith("gpu_"):
+        self.is_named = True
         message = to_python(message)
     _initialize(self, message, *args, **kwargs)
+
+
+_to_text = GLib.Error.__str__
+
+
+def _to_message(self):
+    """GLib.Error.__str__(): an error of GIO that names a function of the library has no domain and
+    no code in its text, as errors of the library."""
+    return self.message if getattr(self, "is_named", False) else _to_text(self)
 
 
 def _install():
@@ -177,6 +187,7 @@ def _install():
             setattr(Error, name, getattr(_Code, name))
     GLib.Error.__new__ = staticmethod(_new_error)
     GLib.Error.__init__ = _initialize_error
+    GLib.Error.__str__ = _to_message
 
 
 _install()

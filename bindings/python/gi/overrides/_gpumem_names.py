@@ -135,6 +135,7 @@ def name_call(error, caller):
     message names a function already. Returns the error."""
     if caller and isinstance(error, GLib.Error) and not FUNCTION.match(error.message):
         error.message = f"{caller}: {error.message}"
+        error.is_named = True
     return error
 
 
