@@ -626,7 +626,8 @@ def list_waits(fixture, buffer):
         thread.join(DEADLINE)
 
     return [stream.synchronize, wait_in_thread, lambda: stream.__exit__(None, None, None),
-            buffer.wait, fixture.context.synchronize, lambda: stream.record().wait(),
+            buffer.wait, lambda: buffer.wait(timeout=100), fixture.context.synchronize,
+            lambda: stream.record().wait(),
             lambda: stream.record().wait_timeout(-1), lambda: stream.record().poll(-1),
             lambda: buffer.read(0, 1), lambda: buffer.read(0, SIZE), lambda: buffer.fill(1)]
 
@@ -647,8 +648,9 @@ def submit_transfers(stream, buffer, number):
 
 def test_wait_for_a_number(fixture):
     """A number in the place of the cancellable raises an error with advice, before the wait."""
-    stream, event = fixture.stream, fixture.stream.record()
-    for call in (event.wait, stream.synchronize):
+    stream, event, memory = fixture.stream, fixture.stream.record(), fixture.buffer(16)
+    for call in (event.wait, stream.synchronize, memory.wait,
+                 lambda *args, **kwargs: Gpu.Event.wait_all([event], *args, **kwargs)):
         for number in 10, 0.5:
             with raises(TypeError, "cancellable must be of type Gio.Cancellable, not", repr(number),
                         f"a limit in seconds is timeout={number}"):

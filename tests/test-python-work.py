@@ -187,14 +187,25 @@ def test_events(fixture):
 
 def test_timeouts(fixture):
     """Waits for at most some seconds."""
-    stream = fixture.new_stream()
+    stream, other = fixture.new_stream(), fixture.new_stream()
     gate = fixture.gate(stream)
-    event = stream.record()
-    for wait, owner in (event.wait, "event"), (stream.synchronize, "stream"):
+    event, memory = stream.record(), fixture.buffer(64)
+    stream.fill(memory, 7)
+    done = other.record()
+    done.wait()
+
+    def wait_all(cancellable=None, timeout=None):
+        return Gpu.Event.wait_all([done, event, stream.record()], cancellable, timeout)
+
+    waits = event.wait, stream.synchronize, memory.wait, wait_all
+    for wait, words in zip(waits, ("Event.wait: the work of the event on ",
+                                   "Stream.synchronize: the work of the stream on ",
+                                   f"Memory.wait: the work that uses {memory!r} has not",
+                                   "Event.wait_all: the work of the event on ")):
         for timeout in (0, 0.001, fractions.Fraction(1, 1000), 1e-9, -1, -math.inf):
             with raises(Gpu.TimedOutError, f" within {timeout} seconds"):
                 wait(timeout=timeout)
-        with raises(Gpu.TimedOutError, f"the work of the {owner} on "):
+        with raises(Gpu.TimedOutError, words):
             wait(timeout=0)
         with raises(ValueError, "timeout must be a number of seconds or None, not nan"):
             wait(timeout=math.nan)
@@ -203,12 +214,35 @@ def test_timeouts(fixture):
                 wait(timeout=timeout)
         with raises(TimeoutError):
             wait(None, 0.001)
-    gate.complete()
-    for wait in (event.wait, stream.synchronize):
-        for timeout in (None, 1000, 1000.5, 1e300, math.inf):
+        with raises(TimeoutError):
+            wait(Gio.Cancellable(), 0.001)
+        cancellable = Gio.Cancellable()
+        threading.Timer(0.01, cancellable.cancel).start()
+        with raises(GLib.Error, "was cancelled"):
+            wait(cancellable, 1000)
+        timer = threading.Timer(0.01, gate.complete) if wait is wait_all else None
+    timer.start()                               # completes the gate during the waits
+    for wait in waits:
+        equal(wait(timeout=1000), True)
+    for wait in waits:
+        for timeout in (None, 0, -1, 1000.5, 1e300, math.inf):
             equal(wait(timeout=timeout), True)
-    event.wait(timeout=0)
-    run_threads(1, lambda number: stream.synchronize(timeout=1000))
+        run_threads(1, lambda number: wait(timeout=1000))
+    equal(memory.read(), b"\7" * 64)
+    memory.release()
+    with raises(Gpu.ReleasedError, "Memory.wait: "):
+        memory.wait(timeout=1)
+
+
+def test_timeout_and_failure(fixture):
+    """A wait of a memory for at most some seconds fails with the error of the work."""
+    stream, memory = fixture.new_stream(), fixture.buffer(64)
+    gate = fixture.gate(stream)
+    stream.fill(memory, 7)
+    threading.Timer(0.01, lambda: gate.fail("the reason why")).start()
+    for timeout in (1000, 0):                   # during the wait, and before it
+        with raises(GLib.Error, "the reason why"):
+            memory.wait(timeout=timeout)
 
 
 def test_event_times(fixture):
@@ -436,7 +470,9 @@ def test_interrupt(fixture):
         "seconds of stream": lambda: stream.synchronize(timeout=100),
         "all": lambda: Gpu.Event.wait_all([event]),
         "poll": lambda: event.poll(10 ** 8), "endless poll": lambda: event.poll(-1),
-        "memory": buffer.wait, "host memory": host.synchronize, "read of host memory": host.read,
+        "memory": buffer.wait, "seconds of memory": lambda: buffer.wait(timeout=100),
+        "seconds of all": lambda: Gpu.Event.wait_all([event], timeout=100),
+        "host memory": host.synchronize, "read of host memory": host.read,
         "context": fixture.context.synchronize, "read": lambda: buffer.read(stream=stream),
         "read elsewhere": buffer.read, "read_into": lambda: buffer.read_into(array_target),
         "write": lambda: other.write(b"x", stream=stream),
@@ -480,7 +516,7 @@ def check_interrupts(fixture, make_waits):
         for name, *wait in make_waits(stream):
             seconds = interrupt(*wait)
             print(f"# {fixture.device.id}: {name} ended after {seconds * 1e3:.0f} ms")
-            assert seconds < PROMPT, f"{name} took {seconds} s"
+            assert seconds < DEADLINE, f"{name} took {seconds} s"
     finally:
         signal.signal(signal.SIGINT, previous)
         gate.complete()

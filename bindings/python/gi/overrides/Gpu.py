@@ -43,11 +43,12 @@ from ..overrides import override
 from . import _gpumem_native as _native  # first: it loads the library
 from . import _gpumem_dlpack
 from ._gpumem import (HELD_SIZE, Bytes, Exported, _get_await_context, array_over_bytes,
-                      bytes_address, call_waiting, export_in_place, held, hold, is_int,
-                      loaded_numpy, new_bytes, poll, refuse_array, refuse_number, refuse_svm,
-                      run_behind, run_behind_submissions, run_copy, run_interruptible, run_later,
+                      bytes_address, call_waiting, check_cancellable, export_in_place, held, hold,
+                      is_int, loaded_numpy, new_bytes, poll, refuse_array, refuse_svm,
+                      run_behind_submissions, run_copy, run_interruptible, run_later,
                       submit_and_await, submit_and_wait, takes_signals, to_glib_bytes, to_pattern,
-                      to_fitting_dtype, to_sized_dtype, wait, wait_for, wait_timeout)
+                      to_fitting_dtype, to_sized_dtype, wait, wait_all, wait_for, wait_for_memory,
+                      wait_timeout)
 from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
                                  DeferredFreeAllocatorMethods, ExternalAllocatorMethods,
                                  LoggingAllocatorMethods, StatisticsAllocatorMethods,
@@ -328,7 +329,8 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
     def synchronize(self):
         """Waits for all work of the context. This includes work that the program submitted through
         the native handles of its streams and, on CUDA, work of other libraries in the same driver
-        context."""
+        context. There is no timeout, because drivers cannot limit this wait: call synchronize() of
+        the streams."""
         return call_waiting(run_interruptible, lambda: Gpu.Context.synchronize(self))
 
     def __repr__(self):
@@ -365,10 +367,12 @@ class Memory(AsyncMemory, MemoryFileMethods, Gpu.Memory, _Attributes):
                           doc="The size, the handles and all attributes that the driver reports "
                               "for the memory or the image, as a dictionary.")
 
-    def wait(self, cancellable=None):
-        """Waits for the work that uses the memory. Raises the error of that work. Ctrl-C ends the
-        wait, but not the work."""
-        return run_behind(lambda: Gpu.Memory.wait(self, cancellable), self)
+    def wait(self, cancellable=None, timeout=None):
+        """Waits for the work that uses the memory, for at most timeout seconds, a float; None is no
+        limit. Raises the error of that work, and Gpu.TimedOutError, which is a TimeoutError, at the
+        end of that time. Ctrl-C ends the wait, but not the work."""
+        check_cancellable(cancellable)
+        return wait_for_memory(self, cancellable, timeout)
 
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Memory) else NotImplemented
@@ -1296,8 +1300,7 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
         """Waits for the event, for at most timeout seconds, a float; None is no limit. Raises the
         error of the work before it, and Gpu.TimedOutError, which is a TimeoutError, at the end of
         that time. Ctrl-C ends the wait, but not the work."""
-        if cancellable is not None:
-            refuse_number(cancellable)
+        check_cancellable(cancellable)
         return wait(self, cancellable, timeout)
 
     def poll(self, timeout_usec, cancellable=None) -> "EventStatus":
@@ -1313,20 +1316,15 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
         return wait_timeout(self, timeout_usec, cancellable)
 
     @staticmethod
-    def wait_all(events, cancellable=None):
-        """Waits for all events, then raises the first error."""
-        first = None
+    def wait_all(events, cancellable=None, timeout=None):
+        """Waits for all events, for at most timeout seconds in total, a float; None is no limit.
+        Then raises the first error: that of the work before an event, or Gpu.TimedOutError, which
+        is a TimeoutError, for an event that is still pending."""
         events = to_list(events, "events", "events", "[event]")
         for index, event in enumerate(events):
             checked(event, Gpu.Event, f"events[{index}]")
-        for event in events:
-            try:
-                wait(event, cancellable)
-            except GLib.Error as error:
-                first = first or error
-        if first is not None:
-            raise first
-        return True
+        check_cancellable(cancellable)
+        return wait_all(events, cancellable, timeout)
 
     def get_elapsed(self, since):
         """Gets the nanoseconds since another event."""
@@ -1713,8 +1711,7 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
         """Waits for all work submitted before the call, for at most timeout seconds, a float; None
         is no limit. Raises the error of the work, and Gpu.TimedOutError, which is a TimeoutError,
         at the end of that time. Ctrl-C ends the wait, but not the work."""
-        if cancellable is not None:
-            refuse_number(cancellable)
+        check_cancellable(cancellable)
         if timeout is None and not takes_signals():
             return call_waiting(Gpu.Stream.synchronize, self, cancellable)
         return wait(self.record(), cancellable, timeout, "stream")

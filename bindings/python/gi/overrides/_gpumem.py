@@ -11,6 +11,7 @@ import os
 import queue
 import sys
 import threading
+import time
 
 from gi.repository import Gio, GLib
 
@@ -51,6 +52,9 @@ get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
     ("PyCapsule_GetPointer", ctypes.pythonapi))
 bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
     ("PyBytes_AsString", ctypes.pythonapi))
+
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi))
 
 _WRITABLE = 0x1
 _ANY_CONTIGUOUS = 0x98                          # in C or Fortran order
@@ -458,11 +462,13 @@ def _to_microseconds(timeout):
     return math.ceil(max(float(timeout), 0) * 1e6) if timeout < _MAX_TIMEOUT else -1
 
 
-def refuse_number(cancellable):
-    """Raises an error with advice for a number of seconds in the place of a cancellable."""
-    if isinstance(cancellable, numbers.Real) and not isinstance(cancellable, bool):
-        raise TypeError(f"cancellable must be of type Gio.Cancellable, not {describe(cancellable)}:"
-                        f" a limit in seconds is timeout={cancellable!r}")
+def check_cancellable(cancellable):
+    """Raises TypeError for another type, with advice for a number of seconds."""
+    if cancellable is not None and not isinstance(cancellable, Gio.Cancellable):
+        is_number = isinstance(cancellable, numbers.Real) and not isinstance(cancellable, bool)
+        advice = f": a limit in seconds is timeout={cancellable!r}" if is_number else ""
+        raise TypeError("cancellable must be of type Gio.Cancellable, not "
+                        f"{describe(cancellable)}{advice}")
 
 
 def wait(event, cancellable=None, timeout=None, owner="event"):
@@ -479,6 +485,54 @@ def wait(event, cancellable=None, timeout=None, owner="event"):
     if not takes_signals():
         return call_waiting(Gpu.Event.wait, event, cancellable)
     return poll(event, -1, cancellable) == Gpu.EventStatus.COMPLETE
+
+
+def wait_all(events, cancellable, timeout):
+    """Waits for events, for at most timeout seconds in total; None is no limit. Then raises the
+    error of the first event that has failed or is pending."""
+    first = left = None
+    if timeout is not None:
+        limit = _to_microseconds(timeout)
+        end = math.inf if limit < 0 else time.monotonic() + limit / 1e6
+    for event in events:
+        if timeout is not None:
+            left = end - time.monotonic()
+        try:
+            wait(event, cancellable, left)
+        except GLib.Error as error:
+            if isinstance(error, TimedOutError):
+                _replace(error, f"within {left} seconds", f"within {timeout} seconds")
+            first = first or error
+    if first is not None:
+        raise first
+    return True
+
+
+def _is_idle(memory):
+    """Returns whether a wait for the work that uses a memory would not block."""
+    if fast is not None:
+        return fast.is_idle(memory)
+    return load_symbols()._gpu_binding_is_idle(_get_pointer(memory.__gpointer__, None))
+
+
+def wait_for_memory(memory, cancellable, timeout):
+    """Waits for the work that uses a memory, for at most timeout seconds; None is no limit. The C
+    function has no limit, so another thread waits. At the end of the time, that thread ends, or
+    with a cancellable of the program, continues until the end of the work."""
+    if timeout is None:
+        return run_behind(lambda: Gpu.Memory.wait(memory, cancellable), memory)
+    limit = _to_microseconds(timeout)
+    ending = Gio.Cancellable() if cancellable is None else cancellable
+    if not _is_idle(memory):
+        try:
+            return call_waiting(run_interruptible, lambda: Gpu.Memory.wait(memory, ending),
+                                ending.cancel if cancellable is None else None, limit / 1e6)
+        except _Expired:
+            if not _is_idle(memory):
+                raise TimedOutError(f"{find_caller() or 'Memory.wait'}: the work that uses "
+                                    f"{memory!r} has not completed within {timeout} seconds") \
+                    from None
+    return call_waiting(Gpu.Memory.wait, memory, cancellable)
 
 
 def refuse_captured(stream):
@@ -582,11 +636,17 @@ def _start_thread():
     return tasks
 
 
-def run_interruptible(function, cancel=None):
+class _Expired(Exception):
+    """The end of the time of run_interruptible()."""
+
+
+def run_interruptible(function, cancel=None, timeout=None):
     """Runs a function in another thread and waits for its end, because Ctrl-C can only interrupt
     the wait, not the function. If there is a function cancel, Ctrl-C calls it and waits again. All
-    exceptions of signal handlers have this effect."""
-    if not takes_signals() or sys.is_finalizing():      # which has ended the threads
+    exceptions of signal handlers have this effect, and so has the end of the timeout in seconds,
+    which raises _Expired. A negative timeout is no limit."""
+    # The end of the interpreter has ended the threads
+    if timeout is None and not takes_signals() or sys.is_finalizing():
         return function()
     outcome = []
     report = outcome.append
@@ -611,7 +671,8 @@ def run_interruptible(function, cancel=None):
 
     try:
         tasks.put(run)
-        done.acquire()
+        if not done.acquire(timeout=-1 if timeout is None or timeout < 0 else timeout):
+            raise _Expired
     except BaseException:
         if cancel is not None:
             cancel()
