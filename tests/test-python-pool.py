@@ -427,11 +427,13 @@ def test_limit_of_constructor(fixture):
     with raises(Gpu.OutOfDeviceMemoryError, "the limit is 4194304 bytes"):
         pool(8 << 20)
     equal(Gpu.MemoryPool(fixture.context, Gpu.MemoryPoolKind.BINS, limit=100).limit, 100)
-    equal(Gpu.MemoryPool(fixture.context, limit=0).limit, 0)
+    for limit in 0, None:
+        equal(Gpu.MemoryPool(fixture.context, limit=limit).limit, 0)
     with raises(ValueError, "limit must be 0 to", "-1"):
         Gpu.MemoryPool(fixture.context, limit=-1)
-    with raises(TypeError, "limit must be of type int, not 1.5"):
-        Gpu.MemoryPool(fixture.context, limit=1.5)
+    for limit in 1.5, 0.0, False, True, "1":
+        with raises(TypeError, f"limit must be of type int, not {limit!r}"):
+            Gpu.MemoryPool(fixture.context, limit=limit)
 
 
 def check_out_of_memory(fixture, pool):
@@ -595,7 +597,7 @@ def test_free_block(fixture):
     with raises(Gpu.ReleasedError):
         pool.free_block(block)
     pool.free_block(None)
-    with raises(TypeError, "block must be of type MemoryBlock"):
+    with raises(TypeError, "block must be of type Gpu.MemoryBlock"):
         pool.free_block(3)
 
 

@@ -187,7 +187,7 @@ PARAMETERS_OF = {
     "Memory.splice_async.connections": "Iterable[object]",
     "Mapping.__setitem__.key": "SupportsIndex | slice",
     "Mapping.__setitem__.value": "SupportsIndex | _Readable",
-    "MemoryPool.__new__.limit": "int",
+    "MemoryPool.__new__.limit": "int | None",
     "MemoryPool.new_for_allocator.allocator": "Allocator",
     "Program.*.source": "str",
     "Program.new_from_binary.binary": "_Readable",

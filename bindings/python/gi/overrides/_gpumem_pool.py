@@ -87,8 +87,8 @@ class MemoryBlockMethods:
 
 
 class MemoryPoolMethods:
-    """Gpu.MemoryPool(context, kind, flags, limit=0): an allocator that caches freed memory. The
-    limit counts the bytes in use and the cached bytes; 0 is no limit. pool(size),
+    """Gpu.MemoryPool(context, kind, flags, limit=None): an allocator that caches freed memory. The
+    limit counts the bytes in use and the cached bytes; None or 0 is no limit. pool(size),
     pool.allocate(size) and pool.alloc_buffer(size) return a buffer, pool.alloc_block(size) returns
     a Gpu.MemoryBlock; all return None for a size of 0. "with pool:" is short for "with
     Gpu.using_allocator(pool):". The end of the statement does not return cached memory to the
@@ -98,9 +98,9 @@ class MemoryPoolMethods:
     whose keys have hyphens, such as "managed-bytes"."""
 
     def __new__(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE, *,
-                limit=0):
+                limit=None):
         pool = Gpu.MemoryPool.new(context, kind, flags)
-        if limit != 0:
+        if limit is not None:
             pool.limit = limit
         return pool
 
