@@ -686,6 +686,38 @@ def test_not_reached(fixture):
     assert not hasattr(array, "__cuda_array_interface__")
 
 
+def test_errors_of_memory(fixture):
+    """Errors of the export of memory name its method, or the function that the program called, not
+    the functions of the array that exports its bytes."""
+    host, context = Gpu.HostMemory(fixture.context, 16), Gpu.Context("host")
+    buffer, spilled, released = (fixture.buffer(16) for _ in range(3))
+    spilled.spill()
+    released.release()
+    for memory in host, buffer:
+        name = type(memory).__name__
+        device = memory.__dlpack_device__()
+        with raises(BufferError, f"{name}.__dlpack__: the memory is on the DLPack device {device}, "
+                                 "and cannot be exported to (7, 0)"):
+            memory.__dlpack__(dl_device=(7, 0))
+    if buffer.__dlpack_device__()[0] == 4:
+        with raises(BufferError, "Buffer.__dlpack__: OpenCL memory has no address", "not 2"):
+            buffer.__dlpack__(stream=2)
+    with raises(BufferError, "Buffer.__dlpack__: ", "is spilled"):
+        spilled.__dlpack__()
+    with raises(BufferError, "Buffer.__dlpack__: the memory is spilled", "to (1, 0)"):
+        spilled.__dlpack__(dl_device=(1, 0), copy=False)
+    with raises(BufferError, "Buffer.__dlpack__: ", "released") as caught:
+        released.__dlpack__()
+    assert isinstance(caught.cause, Gpu.ReleasedError), caught.cause
+    with raises(Gpu.ReleasedError, "Buffer.__dlpack_device__: ", "released"):
+        released.__dlpack_device__()
+    with raises(Gpu.ReleasedError, "Array.from_dlpack: ", "released"):
+        Gpu.Array.from_dlpack(released, context)
+    if fixture.device.backend == "cuda":
+        with raises(AttributeError, "Buffer.__cuda_array_interface__: ", "released"):
+            released.__cuda_array_interface__
+
+
 def test_to_host(fixture):
     """A consumer may request a copy in host memory."""
     need_numpy()

@@ -335,8 +335,10 @@ def test_messages_name_wrong_types(fixture):
             (lambda: stream.migrate(buffer), "memories must be a list of memory, not <Gpu.Buffer"),
             (lambda: stream.migrate(Gpu.Array(context, 4)), "pass [memory]"),
             (lambda: stream.migrate(None), "memories must be a list of memory, not None"),
-            (lambda: stream.migrate([5]), "not 'int'"),
-            (lambda: Gpu.Event.wait_all([5], None), "events[0] must be of type Event, not 5"),
+            (lambda: stream.migrate([buffer, 5]), "Stream.migrate: memories[1] must be Gpu.Memory, "
+                                                  "a Gpu.Array or an array over Gpu memory, not "
+                                                  "'int'"),
+            (lambda: Gpu.Event.wait_all([5], None), "events[0] must be of type Gpu.Event, not 5"),
             (lambda: Gpu.Event.wait_all(stream.record()), "events, not <Gpu.Event"),
             (lambda: Gpu.Program(context, "", headers=5), "dictionary from names to texts, not 5"),
             (lambda: Gpu.Program(context, "", headers="x.h"), "names to texts, not 'x.h'"),
@@ -357,6 +359,8 @@ def test_messages_of_arguments(fixture):
                      lambda: kernel.prepare(4, args=value)):
             check_message(call, TypeError, "args must be a list or a tuple of kernel arguments, "
                           "not ", "pass args=(argument,)")
+    check_message(lambda: stream.launch(kernel, 4, args=(buffer, 2.0), indirect=[buffer, 5]),
+                  TypeError, "Stream.launch: indirect[1] must be Gpu.Memory", "not 'int'")
     check_message(lambda: stream.launch(kernel, 4, args=(buffer, 2.0), indirect=buffer), TypeError,
                   "indirect must be a list or a tuple of memory, not <Gpu.Buffer", "[memory]")
     stream.launch(kernel, 16, args=iter([buffer, 2.0]))
@@ -697,10 +701,10 @@ def test_cancelled_before(fixture):
     stream = Gpu.Stream(fixture.context)
     event = stream.record()
     event.wait()
-    memory = fixture.buffer(16)
+    memory, host = fixture.buffer(16), Gpu.HostMemory(fixture.context, 16)
     for name, call in (("Stream.synchronize", lambda: stream.synchronize(cancellable)),
                        ("Event.wait", lambda: event.wait(cancellable)),
-                       ("Event.wait", lambda: Gpu.Event.wait_all([event], cancellable)),
+                       ("Event.wait_all", lambda: Gpu.Event.wait_all([event], cancellable)),
                        ("Event.wait_timeout", lambda: event.wait_timeout(5, cancellable)),
                        ("Event.wait_timeout", lambda: event.wait_timeout(-1, cancellable)),
                        ("Event.poll", lambda: event.poll(0, cancellable)),

@@ -54,7 +54,7 @@ from ._gpumem_allocators import (AllocatorAdaptorMethods, AllocatorMethods,
                                  LoggingAllocatorMethods, StatisticsAllocatorMethods,
                                  SvmAllocatorMethods, TrackingAllocatorMethods)
 from ._gpumem_arrays import (check_destination, is_empty, is_over_memory, lacks_region, memory_of,
-                             to_range)
+                             to_memory, to_range)
 from ._gpumem_async import (AsyncBuffer, AsyncContext, AsyncEvent, AsyncHostMemory, AsyncImage,
                             AsyncMemory, AsyncStream, AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
@@ -1638,7 +1638,8 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
             raise TypeError(f"memories must be a list of memory, not {reprlib.repr(memories)}"
                             f"{'' if memories is None else ': pass [memory]'}")
         memories = list(memories)
-        moved = [memory_of(memory) for memory in memories if not is_empty(memory)]
+        moved = [to_memory(memory, f"memories[{index}]") for index, memory in enumerate(memories)
+                 if not is_empty(memory)]
         return bool(memories) and not moved or Gpu.Stream.migrate(self, moved, flags)
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):

@@ -171,9 +171,14 @@ def memory_of(array):
     """Returns the memory under a contiguous Gpu.Array, or under a NumPy array over Gpu.HostMemory
     or Gpu.Svm. If the array covers only a part of the memory, returns a Gpu.Buffer over that part,
     whose offset must be a multiple of the base_alignment of the device."""
+    return to_memory(array, "memory")
+
+
+def to_memory(array, name):
+    """Returns memory_of() of an argument of this name."""
     if isinstance(array, Gpu.Memory):
         return array
-    memory, offset, size = _locate(array)
+    memory, offset, size = _locate(array, name=name)
     if size == 0:
         raise ValueError(f"an array of shape {array.shape} has no bytes")
     if size == memory.get_size():

@@ -14,7 +14,7 @@ from ..module import get_introspection_module
 from ._gpumem import _get_await_context, drop_elsewhere, get_pointer
 from ._gpumem_checks import get_stream, to_index, to_stream
 from ._gpumem_errors import NotSupportedError
-from ._gpumem_names import FUNCTION
+from ._gpumem_names import FUNCTION, find_caller
 from ._gpumem_protocols import Interface, read_dlpack_device, request_capsule
 
 Gpu = get_introspection_module("Gpu")
@@ -144,9 +144,8 @@ def _order_consumer(array, stream):
     stream = _to_consumer(array.context, stream)
     kind = array.get_dlpack_device()[0]
     if kind == OPENCL and isinstance(stream, int):
-        raise BufferError("the array is OpenCL memory, which has no address: stream must be None, "
-                          f"not {stream}, which is for CUDA; use to_numpy(), or gpumem.mpi for "
-                          "messages of MPI")
+        raise BufferError(f"OpenCL memory has no address: stream must be None, not {stream}, which "
+                          "is for CUDA; use to_numpy(), or gpumem.mpi for messages of MPI")
     if kind in (CPU, CUDA_HOST):
         _wait_for(array)
     elif stream != -1:
@@ -177,7 +176,7 @@ def _to_host(array, device, copy, versioned):
     elements has completed, and whether it is a copy. Consumers of old tensors may write them, so
     elements that must not be written are copied."""
     if device != (CPU, 0):
-        raise BufferError(f"the array is on the DLPack device {array.__dlpack_device__()}, and "
+        raise BufferError(f"the memory is on the DLPack device {array.__dlpack_device__()}, and "
                           f"cannot be exported to {device}")
     context = Gpu.Context.new(Gpu.Device.find("host"), Gpu.ContextFlags.NONE)
     if not copy and (versioned or array.is_writable()):
@@ -187,9 +186,9 @@ def _to_host(array, device, copy, versioned):
             return shared, False
     if copy is False and array.size > 0:
         if _is_spilled(array):
-            raise BufferError("the memory of the array is spilled, and cannot be exported to "
+            raise BufferError("the memory is spilled, and cannot be exported to "
                               f"{device} without a copy; Buffer.unspill() restores it")
-        raise BufferError(f"the array is on the DLPack device {array.__dlpack_device__()}, and "
+        raise BufferError(f"the memory is on the DLPack device {array.__dlpack_device__()}, and "
                           f"cannot be exported to {device} without a copy")
     result = type(array).empty(context, array.shape, array.get_dtype())
     if _is_untracked(array):
@@ -413,9 +412,8 @@ class DLPackMethods:
                 array = _copy_on_device(self, own) if copy else self
                 _order_consumer(array, stream)
             tensor = Gpu.Array.to_dlpack(array, versioned, is_copied)
-        except GLib.Error as error:
-            message = FUNCTION.sub("Array.__dlpack__: ", error.message, 1)
-            raise BufferError(message) from error
+        except (BufferError, GLib.Error) as error:
+            raise BufferError(_name_method(self, "__dlpack__", error)) from error
         return new_capsule(tensor, versioned)
 
     @classmethod
@@ -506,7 +504,7 @@ class DLPackMethods:
             if self.memory is not None:
                 self.memory.add_stream(stream)
         except GLib.Error as error:
-            raise AttributeError(error.message) from error
+            raise AttributeError(_name_method(self, "__cuda_array_interface__", error)) from error
         return {"version": 3, "shape": self.shape,
                 "typestr": "|V2" if dtype.kind == Gpu.DTypeKind.BFLOAT else dtype.to_string(),
                 "descr": descr,
@@ -536,6 +534,14 @@ class DLPackMethods:
         return array
 
 
+def _name_method(memory, name, error):
+    """Returns the message of an error of a method with two underscores, which Python or another
+    library calls. The message names this method instead of the functions that it calls, or the
+    function of the overrides that the program called."""
+    text = FUNCTION.sub("", str(error), 1)
+    return f"{find_caller() or f'{type(memory).__name__}.{name}'}: {text}"
+
+
 class DLPackMemoryMethods:
     """The methods of memory that pass its bytes to other libraries, as an array of uint8."""
 
@@ -544,27 +550,30 @@ class DLPackMemoryMethods:
                                         [self.get_size()], None)
 
     def __dlpack_device__(self) -> "tuple[int, int]":
-        return self._to_bytes().get_dlpack_device()
+        try:
+            return self._to_bytes().get_dlpack_device()
+        except GLib.Error as error:
+            error.message = _name_method(self, "__dlpack_device__", error)
+            raise
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """Gpu.Array.__dlpack__() of an array of all bytes."""
         try:
-            array = self._to_bytes()
-        except GLib.Error as error:
-            message = FUNCTION.sub(f"{type(self).__name__}.__dlpack__: ", error.message, 1)
-            raise BufferError(message) from error
-        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device,
-                                copy=copy)
+            return self._to_bytes().__dlpack__(stream=stream, max_version=max_version,
+                                               dl_device=dl_device, copy=copy)
+        except (BufferError, GLib.Error) as error:
+            raise BufferError(_name_method(self, "__dlpack__", error)) \
+                from error.__cause__ or error
 
     @property
     def __cuda_array_interface__(self):
         if self.context.get_device().get_backend() != "cuda":
             raise AttributeError("the memory is not on a CUDA device")
         try:
-            array = self._to_bytes()
-        except GLib.Error as error:
-            raise AttributeError(error.message) from error
-        return array.__cuda_array_interface__
+            return self._to_bytes().__cuda_array_interface__
+        except (AttributeError, GLib.Error) as error:
+            raise AttributeError(_name_method(self, "__cuda_array_interface__", error)) \
+                from error.__cause__ or error
 
 
 _compute_interface = vars(DLPackMemoryMethods)["__cuda_array_interface__"].fget

@@ -10,7 +10,7 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from . import _gpumem_native as _native
 from ._gpumem import Exported, check_array, is_array_like, loaded_numpy
-from ._gpumem_arrays import is_over_memory, memory_of
+from ._gpumem_arrays import is_over_memory, memory_of, to_memory
 from ._gpumem_checks import checked, to_index, to_size, to_text
 from ._gpumem_checks import describe as show
 from ._gpumem_parameters import is_scalar_type
@@ -268,8 +268,8 @@ def to_arguments(kernel, values, indirect=()):
         except GLib.Error as error:
             name_argument(error, kernel, index)
             raise
-    for memory in indirect:
-        arguments.add_indirect(memory_of(memory))
+    for index, memory in enumerate(indirect):
+        arguments.add_indirect(to_memory(memory, f"indirect[{index}]"))
     return arguments
 
 
