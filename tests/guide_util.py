@@ -36,9 +36,7 @@ import tempfile
 import traceback
 from typing import NamedTuple
 
-from python_util import GLib, Gpu, Skip, main
-
-HUNG = 240                                      # seconds after which a section counts as hung
+from python_util import DEADLINE, GLib, Gpu, Skip, main
 
 BACKENDS = {"host": "host", "OpenCL": "opencl", "CUDA": "cuda"}
 COMING_FROM = ("coming-from-pyopencl", "coming-from-pycuda", "coming-from-numba")
@@ -177,7 +175,7 @@ def run_python(path, first, text, names):
 
 def run_command(*command):
     """Runs a command. The last line of a program that exits with 77 is the reason for skipping."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HUNG)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
     if done.returncode == 77:
         raise Skip(done.stdout.strip().split("\n")[-1])
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
@@ -270,7 +268,7 @@ def clear(names):
 def environment(device):
     """Makes the device the default, discards output, and aborts if the code hangs."""
     os.environ["GPUMEM_DEVICE"] = device.id
-    faulthandler.dump_traceback_later(HUNG, exit=True)
+    faulthandler.dump_traceback_later(DEADLINE, exit=True)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             yield

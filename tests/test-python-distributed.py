@@ -21,7 +21,7 @@ import weakref
 from unittest import mock
 
 from guide_util import Guide, clear, run_section
-from python_util import Gpu, Skip, equal, main, need, need_numpy, np, raises
+from python_util import DEADLINE, Gpu, Skip, equal, main, need, need_numpy, np, raises
 
 try:
     import dask
@@ -33,7 +33,6 @@ except ImportError as error:
     distributed, missing = None, error
 
 KIB, MIB = 1 << 10, 1 << 20
-HUNG = 240                                      # seconds
 
 SOURCE = """
 __kernel void
@@ -364,7 +363,7 @@ def test_wait_for_writes(fixture):
             equal(waits[0].done(), False)
             gates[0].complete()
             await waits[0]
-        asyncio.run(asyncio.wait_for(wait(), HUNG))
+        asyncio.run(asyncio.wait_for(wait(), DEADLINE))
         equal(send(arrays[0])[0].tolist(), [[7] * 10] * 5)
         with raises(Gpu.Error, "the test fails this event"):
             gd._dump(arrays[1])
@@ -904,9 +903,9 @@ def send_more_than_the_limit(client, gathers):
     size, n_parts = MIB // 4, 24
     first, second = client.run(os.getpid)
     parts = client.map(load, range(n_parts), size=size, workers=[first], pure=False)
-    distributed.wait(parts, timeout=HUNG)
+    distributed.wait(parts, timeout=DEADLINE)
     sums = client.map(summarize, parts, workers=[second], pure=False)
-    distributed.wait(sums, timeout=HUNG)  # without an end if the worker cannot send
+    distributed.wait(sums, timeout=DEADLINE)  # without an end if the worker cannot send
     equal(client.gather(sums), [int(np.arange(part * size, part * size + size).sum())
                                 for part in range(n_parts)])
     if gathers:
@@ -973,7 +972,8 @@ def kill_a_sender(client):
     other = client.submit(load, 2, size, workers=[second], allow_other_workers=True)
     distributed.wait([mine, other])
     client.run(die_while_sending, receiver, workers=[first])
-    got = client.submit(add, mine, other, workers=[second], allow_other_workers=True).result(HUNG)
+    got = client.submit(add, mine, other, workers=[second],
+                        allow_other_workers=True).result(DEADLINE)
     assert np.array_equal(got, np.arange(size, 2 * size, dtype="u4")
                           + np.arange(2 * size, 3 * size, dtype="u4"))
 
@@ -1001,12 +1001,12 @@ def open_gate():
 def answer_while_work_is_pending(client):
     """A worker whose work is pending answers while its data are requested: it opens the gate."""
     sender, receiver = client.run(os.getpid)
-    array = client.submit(start_gated, HUNG / 2, workers=[sender], pure=False)
-    distributed.wait(array, timeout=HUNG)
+    array = client.submit(start_gated, DEADLINE / 2, workers=[sender], pure=False)
+    distributed.wait(array, timeout=DEADLINE)
     total = client.submit(summarize, array, workers=[receiver], pure=False)
     time.sleep(0.5)                     # Usually, the data are requested then
     equal(client.run(open_gate, workers=[sender]), {sender: False})
-    equal(total.result(HUNG), 5000)
+    equal(total.result(DEADLINE), 5000)
 
 
 def list_shared():
@@ -1024,7 +1024,7 @@ def cluster(**options):
               "distributed.comm.timeouts.connect": "120s"}
     with dask.config.set(config), distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=None,
-            **options) as made, distributed.Client(made, timeout=HUNG) as client:
+            **options) as made, distributed.Client(made, timeout=DEADLINE) as client:
         yield client
 
 

@@ -158,7 +158,7 @@ def test_pool_scope_arrays(fixture):
 
 def run_async(func):
     async def limited():
-        return await asyncio.wait_for(func(), 10 * DEADLINE)    # compilers take seconds
+        return await asyncio.wait_for(func(), DEADLINE)
     return asyncio.run(limited())
 
 

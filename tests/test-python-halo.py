@@ -9,9 +9,8 @@ import shutil
 import subprocess
 import sys
 
-from python_util import Gpu, Skip, equal, main, need, need_numpy
+from python_util import DEADLINE, Gpu, Skip, equal, main, need, need_numpy
 
-TIMEOUT = 240                                   # seconds for one program
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1",
                "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",   # of Open MPI 5
@@ -30,7 +29,7 @@ def find_example(name):
 
 def start(*command, **environment):
     done = subprocess.run(command, env={**os.environ, **ENVIRONMENT, **environment}, text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE)
     if done.returncode == 77:
         raise Skip(done.stdout.strip().split("\n")[-1])
     return done

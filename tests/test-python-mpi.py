@@ -20,7 +20,6 @@ from python_util import (DEADLINE, Fixture, Gpu, Skip, check_nothing_lives, equa
 
 RANKS = 4
 MESSAGES = int(os.environ.get("GPUMEM_TEST_MESSAGES", 1000))
-TIMEOUT = 240                           # seconds for the processes of one test
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -67,7 +66,7 @@ def launch(*arguments, environment=()):
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
-        output, _ = process.communicate(timeout=TIMEOUT)
+        output, _ = process.communicate(timeout=DEADLINE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGTERM)      # mpiexec ends its processes
         raise AssertionError(f"hung: {process.communicate()[0]}") from None

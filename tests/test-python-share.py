@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from python_util import Gio, Gpu, Skip, equal, main, raises
+from python_util import DEADLINE, Gio, Gpu, Skip, equal, main, raises
 
 SIZE = 100000
 
@@ -98,13 +98,13 @@ def check_pool(fixture, kind, size):
     fds = Gio.UnixFDList.new()
     handle = buffer.export_fds(fds)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    here.settimeout(60)
+    here.settimeout(DEADLINE)
     process = subprocess.Popen([sys.executable, "-c", RECEIVER, fixture.device.get_id(),
                                 str(there.fileno())], pass_fds=[there.fileno()])
     there.close()
     socket.send_fds(here, [handle], fds.peek_fds())
     equal(here.recv(2000), data[:1000] + data[-1000:])
-    equal((here.recv(4), process.wait(60)), (b"done", 0))
+    equal((here.recv(4), process.wait(DEADLINE)), (b"done", 0))
     here.close()
     equal(buffer.read(), b"\7" * size)
     equal((before.read(), after.read()), (b"\1" * 3000, b"\1" * 3000))

@@ -388,12 +388,10 @@ def test_user_event_fails(fixture):
     stream.fill(buffer, 1)
     event = stream.record()
     gate.fail("the reason why")
-    start = time.monotonic()
     with raises(GLib.Error):
         event.wait()
     with raises(GLib.Error, "the reason why"):
         gate.wait()
-    assert time.monotonic() - start < DEADLINE
     with raises(GLib.Error):
         event.query()
 
@@ -401,7 +399,6 @@ def test_user_event_fails(fixture):
 # --- Ctrl-C --------------------------------------------------------------------------------------
 
 N_ASLEEP = 20                                   # times that a thread must be seen asleep
-PROMPT = 10                                     # seconds in which Ctrl-C must end a wait
 
 
 def is_asleep(thread):
@@ -488,7 +485,7 @@ def test_interrupt(fixture):
         for name, wait in waits.items():
             seconds = interrupt(wait)
             print(f"# {fixture.device.id}: {name} ended after {seconds * 1e3:.0f} ms")
-            assert seconds < PROMPT, f"{name} took {seconds} s"
+            assert seconds < DEADLINE, f"{name} took {seconds} s"
         with raises(Gpu.Error.TIMED_OUT, "150000 microseconds") as caught:
             event.wait_timeout(150000)
         equal(caught.args, (caught.text,))
