@@ -289,10 +289,8 @@ reserve (GpuPoolBins  *bins,
 
   if (!fits)
     g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-                 "%" G_GSIZE_FORMAT " bytes exceed the limit of %" G_GUINT64_FORMAT
-                 " bytes, of which %" G_GUINT64_FORMAT " are managed or requested and %"
-                 G_GUINT64_FORMAT " left",
-                 capacity, limit, taken, limit - MIN (limit, taken));
+                 "the limit of %" G_GUINT64_FORMAT " bytes leaves %" G_GUINT64_FORMAT, limit,
+                 limit - MIN (limit, taken));
 
   return fits;
 }
@@ -607,14 +605,12 @@ refuse (const GpuPoolRequest  *request,
   _gpu_pool_bins_get_stats (bins, &stats);
 
   g_set_error (error, refused->domain, refused->code,
-               "no memory for %" G_GSIZE_FORMAT " bytes, with rounding %" G_GSIZE_FORMAT
-               ": the pool has %" G_GUINT64_FORMAT " active blocks of %" G_GUINT64_FORMAT
-               " bytes, with rounding %" G_GUINT64_FORMAT ", and %" G_GUINT64_FORMAT
-               " held blocks, the largest of %" G_GUINT64_FORMAT " bytes; it manages %"
-               G_GUINT64_FORMAT " bytes: %s", request->size,
-               gpu_pool_bin_size (bins->bits, request->bin), stats.active_blocks,
-               stats.active_bytes, stats.used_bytes, stats.held_blocks, stats.largest_free,
-               stats.managed_bytes, refused->message);
+               "no memory for %" G_GSIZE_FORMAT " bytes, rounded to %" G_GSIZE_FORMAT ": %s; of %"
+               G_GUINT64_FORMAT " bytes of the pool %" G_GUINT64_FORMAT " are active and %"
+               G_GUINT64_FORMAT " held, the largest held block has %" G_GUINT64_FORMAT,
+               request->size, gpu_pool_bin_size (bins->bits, request->bin), refused->message,
+               stats.managed_bytes, stats.active_bytes, stats.managed_bytes - stats.used_bytes,
+               stats.largest_free);
   if (bins_are_traced (bins))
     _gpu_pool_bins_print (bins, "a request of %" G_GSIZE_FORMAT " bytes fails: %s", request->size,
                           refused->message);
