@@ -74,7 +74,7 @@ class HostMemoryMethods(ArrayMethods):
     address = property(lambda self: self.get_address())
 
     def synchronize(self, flags=Gpu.MapFlags.NONE, cancellable=None):
-        """Waits until the host may read or write the memory."""
+        """Waits until the host may read or write the memory. wait() has a timeout."""
         return run_behind(lambda: Gpu.HostMemory.synchronize(self, flags, cancellable), self)
 
     def view(self):
