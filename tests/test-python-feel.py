@@ -171,6 +171,8 @@ def test_async_context(fixture):
         equal(await buffer.read_async(), b"0123456789")
         with raises(Gpu.Error.INVALID_ARGUMENT, "device"):
             await Gpu.Context.new_async(None)
+        with raises(TypeError, "device must be of type Gpu.Device, not 'host'"):
+            await Gpu.Context.new_async("host")
     run_async(run)
 
 

@@ -406,6 +406,8 @@ def test_fill(fixture):
         buffer.fill(0)
         buffer.fill(pattern)
         equal(buffer.read(), expected * (96 // len(expected)))
+        with raises(TypeError, "the pattern 1.5 is a float", "pass numpy.float32 (1.5) or"):
+            buffer.fill(1.5)
         buffer.fill(0)
         fixture.stream.fill(buffer, pattern, 24, 48)
         equal(buffer.read(), bytes(24) + expected * (48 // len(expected)) + bytes(24))

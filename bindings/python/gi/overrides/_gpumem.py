@@ -389,7 +389,8 @@ def to_pattern(pattern):
                                 "number of NumPy, such as numpy.uint32 (x), or bytes")
         return pattern.to_bytes(1, "little")
     if type(pattern) is float:                  # not numpy.float64, a subclass with a size
-        raise TypeError("a float has no definite size: give numpy.float32 (x) or numpy.float64 (x)")
+        raise TypeError(f"the pattern {pattern} is a float, which has no definite size: pass "
+                        f"numpy.float32 ({pattern}) or numpy.float64 ({pattern})")
     with Exported(pattern) as exported:
         return ctypes.string_at(exported.address, exported.size)
 

@@ -10,7 +10,7 @@ from gi.repository import GLib, GObject
 from ..module import get_introspection_module
 from ._gpumem import run_behind_submissions, submit_and_await, wait_for
 from ._gpumem_arrays import to_range
-from ._gpumem_checks import to_size
+from ._gpumem_checks import checked, to_size
 from ._gpumem_values import to_headers, to_names, to_options
 
 Gpu = get_introspection_module("Gpu")
@@ -45,6 +45,8 @@ class AsyncContext:
     @staticmethod
     async def new_async(device, flags=Gpu.ContextFlags.NONE):
         """Creates a context for a Gpu.Device on another thread, for asyncio."""
+        if device is not None:                  # which the library refuses
+            checked(device, Gpu.Device, "device")
         context = GObject.new(Gpu.Context, device=device, flags=flags)
         await wait_for(
             lambda cancellable, callback: context.init_async(GLib.PRIORITY_DEFAULT, cancellable,
