@@ -367,7 +367,10 @@ def test_missing_attributes(fixture):
                         ("mean", ("to_numpy()",)), ("sort", ("to_numpy()",)),
                         ("base", ("memory",)), ("tostring", ("tobytes()",)),
                         ("flat", ("ravel()",)), ("setflags", ("to_numpy()",)),
-                        ("ctypes", ("to_numpy()",))):
+                        ("ctypes", ("to_numpy()",)), ("clone", ("copy()",)),
+                        ("to", ("to_numpy()", "copy_to()", "astype()")),
+                        ("wait", ("memory.wait()",)), ("synchronize", ("memory.wait()",)),
+                        ("element_size", ("itemsize",))):
         assert not hasattr(array, name)
         with raises(AttributeError, f"'Array' object has no attribute '{name}': ", *words):
             getattr(array, name)
@@ -386,18 +389,27 @@ def test_missing_attributes(fixture):
 
 
 def test_attributes_of_other_libraries(fixture):
-    """Names of PyOpenCL and PyCUDA raise an error with the name of this library. Other names raise
-    the error of Python."""
-    stream = fixture.stream
+    """Names of PyOpenCL, PyCUDA, PyTorch and CuPy raise an error with the name of this library.
+    Other names raise the error of Python."""
+    stream, pool = fixture.stream, Gpu.MemoryPool(fixture.context)
     for thing, name, advice in ((stream, "finish", "synchronize()"),
                                 (stream, "is_done", "is_idle()"),
                                 (stream, "wait_for_event", "wait_event()"),
                                 (stream.record(), "synchronize", "wait()"),
                                 (stream.record(), "is_done", "query()"),
                                 (stream.record(), "time_since", "get_elapsed()"),
-                                (stream.record(), "profile", "get_profiling_time()")):
+                                (stream.record(), "profile", "get_profiling_time()"),
+                                (stream, "wait", "synchronize()"), (stream, "done", "is_idle()"),
+                                (stream, "query", "is_idle()"),
+                                (stream, "record_event", "record()"),
+                                (stream, "wait_stream", "wait_event(other.record())"),
+                                (stream.record(), "done", "query()"),
+                                (stream.record(), "elapsed_time", "get_elapsed()"),
+                                (pool, "free_all_blocks", "trim()"),
+                                (pool, "total_bytes", "managed_bytes"),
+                                (fixture.context, "mem_get_info", "get_memory_info()")):
         assert not hasattr(thing, name)
-        assert hasattr(thing, advice.removesuffix("()"))
+        assert hasattr(thing, advice.partition("(")[0])
         kind = type(thing).__name__
         with raises(AttributeError, f"'{kind}' object has no attribute '{name}': use {advice}"):
             getattr(thing, name)

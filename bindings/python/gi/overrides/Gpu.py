@@ -338,6 +338,7 @@ class Context(AsyncContext, ContextAllocation, Gpu.Context):
         return f"<Gpu.Context on {names or 'no device'}>"
 
 
+_advise(Context, mem_get_info="get_memory_info()")
 Context = override(Context)
 
 
@@ -1115,6 +1116,7 @@ class MemoryPool(ScopeMethods, MemoryPoolMethods, Gpu.MemoryPool):
     allocate = __call__ = Gpu.MemoryPool.alloc_buffer
 
 
+_advise(MemoryPool, free_all_blocks="trim()", total_bytes="managed_bytes")
 MemoryPool = override(MemoryPool)
 add_attributes(MemoryPool)
 
@@ -1396,8 +1398,8 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
                         caller=find_caller(), run=run_later).__await__()
 
 
-_advise(Event, synchronize="wait()", is_done="query()", time_since="get_elapsed()",
-        profile="get_profiling_time()")
+_advise(Event, synchronize="wait()", is_done="query()", done="query()", time_since="get_elapsed()",
+        elapsed_time="get_elapsed()", profile="get_profiling_time()")
 Event = override(Event)
 
 
@@ -1734,7 +1736,9 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
                 f"{self.props.n_completed} of {self.props.n_submitted} operations completed>")
 
 
-_advise(Stream, finish="synchronize()", is_done="is_idle()", wait_for_event="wait_event()")
+_advise(Stream, finish="synchronize()", wait="synchronize()", is_done="is_idle()",
+        done="is_idle()", query="is_idle()", record_event="record()",
+        wait_for_event="wait_event()", wait_stream="wait_event(other.record())")
 Stream = override(Stream)
 set_stream_class(Stream)
 

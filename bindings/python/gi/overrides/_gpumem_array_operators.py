@@ -40,10 +40,13 @@ _ATTRIBUTES = {
                      "newbyteorder", "numpy", "setfield", "setflags"),
                     "use to_numpy()"),
     **dict.fromkeys(("data", "gpudata"), "use memory and offset"),
-    "base": "use memory", "device": "use context.device", "flat": "use ravel()",
+    **dict.fromkeys(("synchronize", "wait"), "use memory.wait()"),
+    "base": "use memory", "clone": "use copy()", "device": "use context.device",
+    "element_size": "use itemsize", "flat": "use ravel()",
     "mT": "use swapaxes(-2, -1)", "ptr": "use device_address", "set": "use write()",
     "resize": "assign to a new array, new[:n] = array",
-    "to_device": "use copy_to()", "tofile": "use to_file()", "tostring": "use tobytes()"}
+    "to": "use to_numpy(), copy_to() or astype()", "to_device": "use copy_to()",
+    "tofile": "use to_file()", "tostring": "use tobytes()"}
 
 
 def _refuse(what):
