@@ -620,8 +620,8 @@ kernel_declared_arguments (TestFixture *fixture)
 
   g_assert_false (gpu_kernel_declare_arguments (kernel, "ppf", &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "5", "3");
-  g_assert_false (gpu_kernel_declare_arguments (kernel, "ppfi?", &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "?");
+  g_assert_false (gpu_kernel_declare_arguments (kernel, "ppfi!", &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "!");
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_ARGUMENT_INFO) != 0)
     {
       g_assert_false (gpu_kernel_declare_arguments (kernel, "ppdil", &error));

@@ -1040,6 +1040,44 @@ launch_variable_arguments (TestFixture *fixture)
   assert_ints (p, 6);
 }
 
+static void
+launch_bool (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void choose (bool first, __global int *p, bool last)\n"
+    "{\n"
+    "  p[get_global_id (0)] = (first ? 1 : 2) + (last ? 10 : 20);\n"
+    "}\n";
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  GpuStream *stream = fixture->stream;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) p = NULL;
+
+  if (strcmp (gpu_device_get_backend (fixture->device), "opencl") == 0)
+    {
+      g_test_skip ("kernels of OpenCL C have no parameters of the type bool");
+      return;
+    }
+  kernel = test_kernel (fixture, source, "choose");
+  p = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+
+  test_assert_ok (gpu_stream_launch (stream, kernel, &grid, NULL, &error, TRUE, p, FALSE), error);
+  assert_ints (p, 21);
+  test_assert_ok (gpu_stream_launch (stream, kernel, &grid, NULL, &error, FALSE, p, TRUE), error);
+  assert_ints (p, 12);
+  for (int i = -1; i <= 2; i += 3)
+    {
+      g_autofree char *number = g_strdup_printf ("which cannot hold %d", i);
+
+      g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, TRUE, p, i));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "2 (last)", "bool", number);
+    }
+  g_assert_false (gpu_stream_launch (stream, kernel, &grid, NULL, &error, TRUE, p));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "takes 3: bool, memory, bool");
+  assert_ints (p, 12);
+}
+
 /* A correct call leaves the values of its last arguments on the stack. A later call that lacks an
  * argument must fail, although it finds a valid value on the stack. */
 static void
@@ -1115,6 +1153,7 @@ main (int argc, char **argv)
   test_add ("many-arguments", launch_many_arguments);
   test_add ("arrays", launch_arrays);
   test_add ("variable-arguments", launch_variable_arguments);
+  test_add ("bool", launch_bool);
   test_add ("missing-arguments", launch_missing_arguments);
   test_add ("without-arguments", launch_without_arguments);
   test_add ("invalid-launches", launch_invalid_launches);

@@ -223,6 +223,36 @@ def test_array_for_number(fixture):
                 launch(1, None, (out, number, 1, 1, VECTOR, PAIR))
 
 
+def test_bool(fixture):
+    """A parameter of the type bool takes truth values, and the numbers 0 and 1."""
+    if fixture.device.backend == "opencl":
+        raise Skip("kernels of OpenCL C have no parameters of the type bool")
+    kernel = Gpu.Program(fixture.context, """
+      __kernel void choose (bool first, __global int *out, bool last)
+      {
+        out[0] = (first ? 1 : 2) + (last ? 10 : 20);
+      }""").choose
+    out = fixture.buffer(4)
+    values = [True, False, 1, 0, 1.0]
+    if np is not None:
+        values += [np.bool_(True), np.False_, np.uint8(1), np.array(True), np.array([False])]
+    for launch in ways(fixture, kernel):
+        for value in values:
+            launch(1, None, (value, out, not value))
+            equal(out.read(), struct.pack("=i", 21 if value else 12), repr(value))
+        for value in 2, -1, 0.5:
+            with raises(Gpu.Error.INVALID_ARGUMENT, "argument 0 (first) of kernel choose",
+                        f"a bool, which cannot hold {value}"):
+                launch(1, None, (value, out, True))
+        with raises(TypeError):
+            launch(1, None, ("yes", out, True))
+    kernel.declare_arguments("?p?")
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        kernel.declare_arguments("fp?")
+    kernel(fixture.stream, 1, None, True, out, True)
+    equal(out.read(), struct.pack("=i", 11))
+
+
 def test_array_not_a_number(fixture):
     """A parameter that is a number refuses arrays of several elements and of complex numbers, even
     if their bytes fit."""

@@ -19,6 +19,7 @@ static const struct
 }
 value_types[] =
 {
+  { '?', 1, FALSE, "bool" },
   { 'b', 1, TRUE, "char" },
   { 'B', 1, FALSE, "uchar" },
   { 'h', 2, TRUE, "short" },
@@ -194,14 +195,13 @@ is_past_int64 (const GpuArgumentItem *item)
                                                 && item->value.number.real >= 0x1p63;
 }
 
-/* Returns whether the number is an integer that fits into @size bytes. */
+/* Returns whether the number is an integer that fits into @bits bits. */
 static gboolean
 integer_fits (const GpuArgumentItem *item,
-              gsize                  size,
+              guint                  bits,
               gboolean               is_signed)
 {
   gint64 value = item->value.number.integer;
-  guint bits = size * 8;
 
   if (!item->value.number.integral)
     return FALSE;
@@ -243,7 +243,7 @@ number_as (const GpuArgumentItem *item,
       return &item->value.number.half;
 
     default:
-      if (!integer_fits (item, size, value_types[index].is_signed))
+      if (!integer_fits (item, type == '?' ? 1 : size * 8, value_types[index].is_signed))
         return NULL;
 #if G_BYTE_ORDER == G_BIG_ENDIAN
       return (const guint8 *) &item->value.number.integer + sizeof (gint64) - size;
@@ -717,6 +717,8 @@ read_short_integer (char               type,
 
   if (type == 'b' && (gint8) given == given)
     number->int8 = (gint8) given;
+  else if (type == '?' && !!given == given)
+    number->int8 = (gint8) given;
   else if (type == 'B' && (guint8) given == given)
     number->int8 = (gint8) (guint8) given;
   else if (type == 'h' && (gint16) given == given)
@@ -754,6 +756,7 @@ read_other_value (const GpuArgumentInfo  *info,
 {
   switch (info->type)
     {
+    case '?':
     case 'b':
     case 'B':
       value->size = sizeof number->int8;
@@ -864,6 +867,7 @@ get_integer_size (const GpuArgumentInfo *info)
 
   switch (info->type)
     {
+    case '?':
     case 'b':
     case 'B':
     case 'h':
@@ -1004,6 +1008,7 @@ add_refused (GpuArguments             *arguments,
 
   switch (info->type)
     {
+    case '?':
     case 'b':
     case 'B':
     case 'h':

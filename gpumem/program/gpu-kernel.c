@@ -508,8 +508,8 @@ parse_declaration (const char      **types,
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "gpu_kernel_declare_arguments: unknown code '%c' (0x%02x) for argument %u; the "
-                   "codes are p T S l v b B h H i I q Q e f d", g_ascii_isprint (code) ? code : '?',
-                   (guint) (guchar) code, index);
+                   "codes are p T S l v ? b B h H i I q Q e f d",
+                   g_ascii_isprint (code) ? code : '.', (guint) (guchar) code, index);
       return FALSE;
     }
 
@@ -581,8 +581,8 @@ check_count (GpuKernel   *kernel,
  *
  * - `p`: memory; `T`: an image; `S`: a sampler
  * - `l`: local memory, passed as its size
- * - `b` `B`: char, uchar (8 bits); `h` `H`: short, ushort (16 bits); `i` `I`: int, uint (32 bits);
- *   `q` `Q`: long, ulong (64 bits)
+ * - `?`: bool (8 bits), which only takes 0 and 1; `b` `B`: char, uchar (8 bits); `h` `H`: short,
+ *   ushort (16 bits); `i` `I`: int, uint (32 bits); `q` `Q`: long, ulong (64 bits)
  * - `e` `f` `d`: half, float, double
  * - `v`: any other value, passed as its bytes; a number after the letter is the size in bytes, as
  *   in `v12`. On OpenCL, declare the size of structures: drivers do not describe it

@@ -17,7 +17,7 @@ static const char description[] =
   "template <class T> struct gpu_type { enum { code = 'v' }; };\n"
   "#define GPU_CODE(T, c) template <> struct gpu_type<T> { enum { code = c }; };\n"
   "GPU_CODE (char, 'b') GPU_CODE (signed char, 'b') GPU_CODE (unsigned char, 'B')\n"
-  "GPU_CODE (short, 'h') GPU_CODE (unsigned short, 'H')\n"
+  "GPU_CODE (bool, '?') GPU_CODE (short, 'h') GPU_CODE (unsigned short, 'H')\n"
   "GPU_CODE (int, 'i') GPU_CODE (unsigned, 'I')\n"
   "GPU_CODE (long, 'q') GPU_CODE (unsigned long, 'Q') GPU_CODE (long long, 'q')\n"
   "GPU_CODE (unsigned long long, 'Q') GPU_CODE (float, 'f') GPU_CODE (double, 'd')\n"

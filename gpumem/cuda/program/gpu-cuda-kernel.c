@@ -72,8 +72,9 @@ get_type_name (char code)
 {
   static const struct { char code; const char *name; } names[] =
   {
-    { 'b', "char" }, { 'B', "uchar" }, { 'h', "short" }, { 'H', "ushort" }, { 'i', "int" },
-    { 'I', "uint" }, { 'q', "long" }, { 'Q', "ulong" }, { 'f', "float" }, { 'd', "double" }
+    { '?', "bool" }, { 'b', "char" }, { 'B', "uchar" }, { 'h', "short" }, { 'H', "ushort" },
+    { 'i', "int" }, { 'I', "uint" }, { 'q', "long" }, { 'Q', "ulong" }, { 'f', "float" },
+    { 'd', "double" }
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (names); i++)

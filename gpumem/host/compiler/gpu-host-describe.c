@@ -180,7 +180,7 @@ append_type_code (GString    *output,
                   const char *type)
 {
   g_string_append_printf (output,
-                          "_Generic ((%s *) 0, char *: 'b', signed char *: 'b', "
+                          "_Generic ((%s *) 0, _Bool *: '?', char *: 'b', signed char *: 'b', "
                           "unsigned char *: 'B', short *: 'h', unsigned short *: 'H', "
                           "int *: 'i', unsigned int *: 'I', long *: 'q', unsigned long *: 'Q', "
                           "long long *: 'q', unsigned long long *: 'Q', float *: 'f', "
