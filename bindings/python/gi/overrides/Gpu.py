@@ -27,6 +27,7 @@ Gpu.InputStream or a Gpu.OutputStream, for example Gio.DataInputStream.read_line
 two classes themselves can be interrupted.
 """
 
+import collections
 import contextlib
 import ctypes
 import functools
@@ -1390,7 +1391,7 @@ class Event(_WithoutConstructor, AsyncEvent, Gpu.Event):
         the end of the process are dropped. Raises Gpu.NotSupportedError for an event of a stream
         that is being captured into a CUDA graph."""
         from ._gpumem_call import call
-        return call(self, function, args)
+        return call(self, function, args, collections.deque())
 
     def __await__(self):
         # Not behind submissions that block: the point of an event is fixed
@@ -1707,8 +1708,11 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
 
     def call(self, function, *args):
         """Calls a function when the work submitted so far has completed, on another thread,
-        possibly before this method returns: see Gpu.Event.call()."""
-        return self.record().call(function, *args)
+        possibly before this method returns: see Gpu.Event.call(). The calls of a stream are made in
+        their order. synchronize() does not wait for them: wait for the future."""
+        from ._gpumem_call import call
+        calls = self.__dict__.setdefault("_calls", collections.deque())
+        return call(self.record(), function, args, calls)
 
     def synchronize(self, cancellable=None, timeout=None):
         """Waits for all work submitted before the call, for at most timeout seconds, a float; None

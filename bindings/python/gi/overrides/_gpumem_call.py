@@ -87,8 +87,10 @@ def _refuse_captured(event, caller):
         # an error of the work: the future gets it
 
 
-def call(event, function, args):
-    """Returns the future of function (*args), which the thread calls when the event completes."""
+def call(event, function, args, queue):
+    """Returns the future of function (*args), which the thread calls when the event completes, and
+    after the earlier calls of the queue. The events of a queue complete in their order. Only the
+    thread uses the queue, a deque: its first item starts the current call."""
     if not callable(function):
         raise TypeError(f"the function must be callable, not {function!r}")
     caller = find_caller()
@@ -98,8 +100,14 @@ def call(event, function, args):
 
     def done(source, result):
         _run(pending.pop(), _finish, event, result, caller, function, args)
+        start_next()
 
-    def start(*data):
+    def start_next():
+        queue.popleft()
+        if queue:
+            queue[0]()
+
+    def start():
         try:
             event.wait_async(None, done)
         except Exception as error:
@@ -107,7 +115,13 @@ def call(event, function, args):
             if failed.set_running_or_notify_cancel():
                 failed.set_exception(error)
             del failed
+            start_next()
+
+    def enqueue(*data):
+        queue.append(start)
+        if len(queue) == 1:
+            start()
         return GLib.SOURCE_REMOVE
 
-    _run_later(start)
+    _run_later(enqueue)
     return future
