@@ -805,6 +805,20 @@ def test_view(fixture):
             same(got.to_numpy(), expected)
 
 
+def test_strides_of_one_element(fixture):
+    """A single element has the strides of NumPy in its other shapes."""
+    need_numpy()
+    for shape in (), (1,), (1, 1):
+        host = np.full(shape, 7, "f4")
+        array = Gpu.Array.from_numpy(fixture.context, host)
+        for new in (), 1, -1, (1, -1, 1):
+            for order in "CF":
+                expected = host.reshape(new, order=order)
+                got = array.reshape(new, order=order)
+                equal((got.shape, got.strides), (expected.shape, expected.strides), new)
+                same(got.to_numpy(), expected)
+
+
 def test_orders_of_copies(fixture):
     need_numpy()
     for host, array in pairs(fixture, ("int32", "float16")):

@@ -685,7 +685,7 @@ fit_strides (const gssize *old,
     }
 
   for (; n < n_new; n++)
-    new_strides[n] = n > 0 ? wrapping_product (new_strides[n - 1], new[n - 1]) : 0;
+    new_strides[n] = wrapping_product (new_strides[n - 1], new[n - 1]);
 
   return TRUE;
 }
@@ -761,7 +761,7 @@ _gpu_array_layout_reshape (GpuArrayLayout  *layout,
   if (!complete_shape (n_elements, layout->item_size, new.shape, n_dims, function, error))
     return FALSE;
 
-  if (n_elements == 0)
+  if (n_elements <= 1)
     set_dense_strides (&new, order);
   else if (!find_strides (layout, &new, order))
     {
