@@ -101,6 +101,9 @@ def test_array_for_shape(fixture):
     for call in (Gpu.Array, Gpu.Array.zeros):
         with raises(TypeError, "type float32 and shape (2, 3)", "Gpu.Array.from_numpy()"):
             call(fixture.context, data)
+        with raises(TypeError, "array(3.)"):
+            call(fixture.context, np.array(3.0))
+        equal(call(fixture.context, np.array(3)).shape, (3,))
     array = Gpu.Array.from_numpy(fixture.context, data)
     with raises(TypeError, "block must be 1 to 3 whole numbers, not Gpu.Array"):
         fixture.stream.launch(fixture.program().scale, 4, array, 2)

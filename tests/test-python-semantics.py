@@ -805,6 +805,16 @@ def test_view(fixture):
             same(got.to_numpy(), expected)
 
 
+def test_view_without_dtype(fixture):
+    need_numpy()
+    host = np.arange(24, dtype="i4").reshape(4, 6)
+    array = Gpu.Array.from_numpy(fixture.context, host)[::-2, 1:]
+    view = array.view()
+    equal((view.shape, view.strides, view.dtype), (array.shape, array.strides, array.dtype))
+    view.fill(5)
+    same(array.to_numpy(), np.full((2, 5), 5, "i4"))
+
+
 def test_strides_of_one_element(fixture):
     """A single element has the strides of NumPy in its other shapes."""
     need_numpy()
@@ -817,6 +827,32 @@ def test_strides_of_one_element(fixture):
                 got = array.reshape(new, order=order)
                 equal((got.shape, got.strides), (expected.shape, expected.strides), new)
                 same(got.to_numpy(), expected)
+
+
+def test_arrays_like(fixture):
+    """empty_like() and zeros_like() accept the dtype and the order of NumPy's functions."""
+    need_numpy()
+    cube = np.arange(24, dtype="i4").reshape(2, 3, 4)
+    for host in cube, np.asfortranarray(cube), cube.transpose(1, 2, 0):
+        array = Gpu.Array.from_numpy(fixture.context, cube)
+        if host is not cube:
+            array = array.transpose(1, 2, 0) if host.shape != cube.shape else array.copy("F")
+        for order in "CFAK":
+            for dtype in None, "complex64":
+                expected = np.zeros_like(host, dtype, order)
+                for model, *context in (array,), (host, fixture.context):
+                    if model is host and order == "K" and not host.flags.forc:
+                        continue                # the order of a NumPy array is C or F
+                    empty = Gpu.Array.empty_like(model, *context, dtype=dtype, order=order)
+                    zeros = Gpu.Array.zeros_like(model, *context, dtype=dtype, order=order)
+                    same(zeros.to_numpy(), expected)
+                    equal(zeros.strides, expected.strides, (order, dtype))
+                    equal((empty.strides, empty.dtype), (expected.strides, expected.dtype))
+    for like in Gpu.Array.empty_like, Gpu.Array.zeros_like:
+        with raises(ValueError, "'K'", "'X'"):
+            like(array, order="X")
+        with raises(ValueError, "'K'", "'X'"):
+            like(cube, fixture.context, order="X")
 
 
 def test_orders_of_copies(fixture):

@@ -267,11 +267,12 @@ def _to_shape(shape):
                         "type is the argument after the shape")
     kind = getattr(getattr(shape, "dtype", None), "kind", "i")
     if (hasattr(shape, "ndim") and hasattr(shape, "__iter__")
-            and (shape.ndim != 1 or kind not in "iu")):
+            and (shape.ndim > 1 or kind not in "iu")):
         raise TypeError(f"the shape must be a number or a tuple of numbers, not {describe(shape)}: "
                         "Gpu.Array.from_numpy() copies an array")
+    is_sequence = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0
     return [to_index(length, "a length of the shape")
-            for length in (shape if hasattr(shape, "__iter__") else (shape,))]
+            for length in (shape if is_sequence else (shape,))]
 
 
 def _to_strides(strides):
@@ -415,21 +416,28 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
                                     _to_order(order), to_glib_bytes(_to_element(value, dtype)))
 
     @classmethod
-    def empty_like(cls, array, context=None, allocator=None, stream=None) -> "Array":
-        """Creates an array with the shape, type and order of another Gpu.Array, or of a NumPy
-        array. A NumPy array needs a context."""
-        if isinstance(array, Gpu.Array):
-            return Gpu.Array.new_like(array, _source(array.context, allocator)[1], stream)
-        return cls.empty(context, *_get_form(array), allocator, stream)
+    def empty_like(cls, array, context=None, allocator=None, stream=None, *, dtype=None,
+                   order="K") -> "Array":
+        """Creates an array with the shape of another Gpu.Array, or of a NumPy array, which needs a
+        context. The type is that of the array unless dtype names another. The orders are those of
+        copy()."""
+        if not isinstance(array, Gpu.Array):
+            return cls.empty(context, *_get_form(array, dtype, order), allocator, stream)
+        allocator = _source(array.context, allocator)[1]
+        if dtype is None and order == "K":
+            return Gpu.Array.new_like(array, allocator, stream)
+        dtype = array.get_dtype() if dtype is None else to_dtype(dtype)
+        return new_in_order(array, dtype, to_order(array, order), allocator, stream)
 
     @classmethod
-    def zeros_like(cls, array, context=None, allocator=None, stream=None) -> "Array":
+    def zeros_like(cls, array, context=None, allocator=None, stream=None, *, dtype=None,
+                   order="K") -> "Array":
         """Like empty_like(), but filled with zeros."""
         if isinstance(array, Gpu.Array):
-            result = cls.empty_like(array, None, allocator, stream)
+            result = cls.empty_like(array, None, allocator, stream, dtype=dtype, order=order)
             result.fill(bytes(result.itemsize), get_stream(stream, result.context))
             return result
-        return cls.zeros(context, *_get_form(array), allocator, stream)
+        return cls.zeros(context, *_get_form(array, dtype, order), allocator, stream)
 
     @classmethod
     def for_memory(cls, memory, shape, dtype, offset=0, strides=()):
@@ -638,10 +646,10 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
         """Returns parts of length elements along an axis. The last part may be shorter."""
         return Gpu.Array.split(self, _axis(axis, self.ndim), length)
 
-    def view(self, dtype):
-        """Returns a view of the same bytes as another dtype. If its size differs, the last axis,
-        which must be contiguous, changes its length, as in NumPy."""
-        dtype, old = to_dtype(dtype), self.itemsize
+    def view(self, dtype=None):
+        """Returns a view of the same bytes, as another dtype if one is given. If its size differs,
+        the last axis, which must be contiguous, changes its length, as in NumPy."""
+        dtype, old = self.get_dtype() if dtype is None else to_dtype(dtype), self.itemsize
         new = dtype.get_item_size()
         if new == old:
             return Gpu.Array.view(self, dtype)
@@ -757,10 +765,12 @@ def _check_target(target):
         raise TypeError(f"target must be a NumPy array, not '{type(target).__name__}'{advice}")
 
 
-def _get_form(array):
-    """Returns the shape, the dtype and the order of an array of NumPy or of a similar library."""
+def _get_form(array, dtype, order):
+    """Returns the shape, the dtype and the order of an array of NumPy or of a similar library. The
+    dtype may be None, and the order may be one that depends on the array."""
     try:
-        return array.shape, array.dtype, "F" if array.flags.fnc else "C"
+        order = to_order(array, order)
+        return array.shape, array.dtype if dtype is None else dtype, "C" if order == "K" else order
     except AttributeError:
         raise TypeError("array must be a Gpu.Array or a NumPy array, not "
                         f"'{type(array).__name__}'") from None
