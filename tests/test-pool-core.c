@@ -863,12 +863,13 @@ use_on_second (Fixture        *fixture,
 static void
 take_after_second (Fixture *fixture)
 {
-  guint64 n_waits = get_sim_stats (fixture).n_waits;
+  SimStats before = get_sim_stats (fixture);
   GpuMemoryBlock *block;
 
-  sim_set_capacity (fixture->sim, get_sim_stats (fixture).bytes);
+  sim_set_capacity (fixture->sim, before.bytes);
   block = take (fixture, 16 * MIB, fixture->a);
-  g_assert_cmpuint (get_sim_stats (fixture).n_waits, >, n_waits);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits + get_sim_stats (fixture).n_orders, >,
+                    before.n_waits + before.n_orders);
   give (fixture, block, fixture->a);
   sim_set_capacity (fixture->sim, 64 * MIB);
 }
@@ -2457,18 +2458,100 @@ test_pending_repeated (Fixture       *fixture,
   g_assert_cmpuint (get_sim_stats (fixture).bytes, ==, 0);
 }
 
-/* Memory with pending uses of another stream only moves after a wait. */
+/* Allocates 12 MiB on the second stream, which gets the memory of three holes: the pool does not
+ * wait, but orders the stream after the uses of the holes. It grows by a granule at most. */
+static void
+take_holes (Fixture        *fixture,
+            GpuMemoryBlock *blocks[N_HOLES])
+{
+  GpuMemoryBlock *block;
+
+  sim_set_capacity (fixture->sim, 256 * MIB);
+  block = take (fixture, 12 * MIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, <=, 26 * MIB);
+  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, >, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_orders, >, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+
+  give (fixture, block, fixture->b);
+  give_around_holes (fixture, blocks);
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  g_assert_cmpuint (get_sim_stats (fixture).bytes, ==, 0);
+}
+
+/* A request gets memory that pending work of another stream uses. */
 static void
 test_pending_other (Fixture       *fixture,
                     gconstpointer  data)
 {
-  GpuMemoryBlock *blocks[N_HOLES], *block;
+  GpuMemoryBlock *blocks[N_HOLES];
 
   take_around_holes (fixture, blocks);
-  block = take (fixture, 12 * MIB, fixture->b);
-  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 1);
-  g_assert_cmpuint (get_sim_stats (fixture).n_mapped_twice, ==, 0);
+  take_holes (fixture, blocks);
+}
 
+/* The same, if pending work of several streams uses the memory. */
+static void
+test_pending_shared (Fixture       *fixture,
+                     gconstpointer  data)
+{
+  SimStream *streams[] = { fixture->a, fixture->b, sim_stream_new (fixture->sim, G_MAXUINT64) };
+  GpuMemoryBlock *blocks[N_HOLES], *holes[N_HOLES];
+
+  for (guint i = 0; i < N_HOLES; i++)
+    {
+      holes[i] = take (fixture, 4 * MIB, fixture->a);
+      blocks[i] = take (fixture, 4 * MIB, fixture->a);
+    }
+  for (guint i = 0; i < N_HOLES; i++)
+    {
+      guint64 address = _gpu_pool_block_get_address (holes[i]);
+
+      for (guint k = 1; k < G_N_ELEMENTS (streams); k++)
+        {
+          sim_order (streams[k], streams[k - 1]);
+          sim_use (fixture->sim, streams[k], address, 4 * MIB);
+        }
+      sim_give (fixture->sim, address, 4 * MIB);
+      _gpu_pool_release_all (holes[i], (const gpointer *) streams, G_N_ELEMENTS (streams));
+    }
+
+  take_holes (fixture, blocks);
+  sim_stream_unref (streams[2]);
+}
+
+static gpointer waiting_key;
+
+static gboolean
+is_not_waiting (gpointer key)
+{
+  return key != waiting_key;
+}
+
+/* The pool orders no stream after work that waits for an action of the program, and does not take
+ * memory for a stream with such work: other streams would have to wait for that action, too. */
+static void
+test_pending_waiting (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  GpuPoolStreamOps ops = sim_stream_ops;
+  GpuMemoryBlock *blocks[N_HOLES], *block;
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64 };
+  GpuPoolConfig config;
+
+  ops.is_free = is_not_waiting;
+  sim_config (fixture->sim, &config);
+  _gpu_pool_free (fixture->pool);
+  fixture->pool = _gpu_pool_new (&config, &sim_ops, fixture->sim, &ops, NULL);
+  _gpu_pool_set_limits (fixture->pool, &limits);
+
+  take_around_holes (fixture, blocks);
+  sim_set_capacity (fixture->sim, 256 * MIB);
+  waiting_key = GPOINTER_TO_INT (data) ? fixture->a : fixture->b;
+  block = take (fixture, 12 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 0);
+
+  waiting_key = NULL;
   give (fixture, block, fixture->b);
   give_around_holes (fixture, blocks);
 }
@@ -2837,11 +2920,12 @@ add_edges (const char  *name,
 
 static void
 add_pending (const char  *name,
+             gboolean     variant,
              void       (*test) (Fixture *fixture, gconstpointer data))
 {
   g_autofree char *path = g_strdup_printf ("/pool-core/pending/%s", name);
 
-  g_test_add (path, Fixture, NULL, set_up_edges, test, tear_down);
+  g_test_add (path, Fixture, GINT_TO_POINTER (variant), set_up_edges, test, tear_down);
 }
 
 static void
@@ -2873,12 +2957,15 @@ add_chunks (void)
   add_edges ("budget", FALSE, test_edges_budget);
   add_edges ("frozen", FALSE, test_edges_frozen);
   add_edges ("low-addresses", FALSE, test_low_addresses);
-  add_pending ("moved", test_pending_moved);
-  add_pending ("repeated", test_pending_repeated);
-  add_pending ("other-stream", test_pending_other);
-  add_pending ("failure", test_pending_failure);
-  add_pending ("trimmed", test_pending_trimmed);
-  add_pending ("forgotten", test_pending_forgotten);
+  add_pending ("moved", FALSE, test_pending_moved);
+  add_pending ("repeated", FALSE, test_pending_repeated);
+  add_pending ("other-stream", FALSE, test_pending_other);
+  add_pending ("shared", FALSE, test_pending_shared);
+  add_pending ("waiting-other", TRUE, test_pending_waiting);
+  add_pending ("waiting-own", FALSE, test_pending_waiting);
+  add_pending ("failure", FALSE, test_pending_failure);
+  add_pending ("trimmed", FALSE, test_pending_trimmed);
+  add_pending ("forgotten", FALSE, test_pending_forgotten);
   g_test_add_func ("/pool-core/moved-larger", test_moved_larger);
   g_test_add_func ("/pool-core/early-growth", test_early_growth);
 }

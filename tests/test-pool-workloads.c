@@ -3,8 +3,8 @@
  * Random workloads on a pool of chunks, with the granularity of GPUs: the peak of the managed bytes
  * must not exceed the peak of the live bytes by more than 5 %, or 6 % for the further workloads of
  * the slow mode. While work is pending, the limits are 6 % and 8 %. With several streams they are
- * 25 % and 40 %, because a stream cannot use memory with pending uses of another stream. A pool
- * never exceeds its limit.
+ * 14 % and 16 %, because chunks with pending uses cannot be replaced by smaller ones. A pool never
+ * exceeds its limit.
  *
  * Each family of workloads imitates a kind of program, with random sizes, lifetimes, streams and
  * phases. The seed determines a workload completely, so a failure is reproduced by its test alone:
@@ -618,7 +618,7 @@ get_limit (const Family *family,
   if (!family->has_streams)
     return is_fast ? 1.06 : 1.08;
 
-  return is_fast ? 1.25 : 1.40;
+  return is_fast ? 1.14 : 1.16;
 }
 
 static void

@@ -138,6 +138,9 @@ gboolean   _gpu_pool_may_use       (GpuPool              *pool,
 GPtrArray *_gpu_pool_find_ranges   (GpuPool              *pool,
                                     const GpuPoolRequest *request,
                                     guint32               units);
+/* Returns the number of granules of whole chunks of @node, which is free. */
+guint32    _gpu_pool_count_whole   (const GpuPoolChunks  *chunks,
+                                    const GpuPoolNode    *node);
 /* Returns whether chunks with pending uses may be moved: stale mappings must leave enough
  * addresses. */
 gboolean   _gpu_pool_may_move_pending (GpuPool            *pool);

@@ -107,7 +107,11 @@ fail_limit (guint64   bytes,
 /* Destroys moved chunks as far as a new chunk of @n granules would exceed the allowed memory. Such
  * moved chunks are too large for the unmapped ranges. Returns whether the pool may create the new
  * chunk. Chunks of growth->stale that do not fit into the placement remain, and so do moved chunks
- * with stale mappings, so the pool may need more new chunks than move_chunks() has assumed. */
+ * with stale mappings, so the pool may need more new chunks than move_chunks() has assumed.
+ *
+ * A pool far above the allowed memory destroys more chunks than the new one needs, and creates
+ * smaller ones for the rest of the request. That is worth the calls: smaller chunks fit later
+ * requests, so the pool needs less memory and fewer calls afterwards. */
 static gboolean
 make_way (GpuPoolGrowth *growth,
           guint32        n)
@@ -386,7 +390,7 @@ get_shortage (GpuPool              *pool,
   return managed > allowed ? MIN (managed - allowed, cost) : 0;
 }
 
-/* Estimates how many mapped bytes can be moved to other addresses: the whole granules of free
+/* Returns the number of mapped bytes that can be moved to other addresses: the whole chunks of free
  * ranges whose uses have completed or, unless there are too many stale mappings, are by the stream
  * of @request. */
 static guint64
@@ -399,12 +403,7 @@ count_movable (GpuPool              *pool,
   guint64 n = 0;
 
   for (guint i = 0; i < ranges->len; i++)
-    {
-      const GpuPoolNode *node = g_ptr_array_index (ranges, i);
-      guint32 from = (node->offset + granule - 1) / granule;
-
-      n += MAX ((node->offset + node->units) / granule, from) - from;
-    }
+    n += _gpu_pool_count_whole (pool->chunks, g_ptr_array_index (ranges, i));
 
   return n * pool->config.granularity;
 }
@@ -654,9 +653,10 @@ unmap_doubles (GpuPool              *pool,
   _gpu_pool_reunite_chunks (pool, request);
 }
 
-/* Avoids growth beyond the limit `waste`. If growth would exceed this limit, first tries memory
- * whose uses have completed and then, if the shortage is large, waits for pending uses. Does not
- * wait for memory to lend. */
+/* Avoids growth beyond the limit `waste`. If growth would exceed this limit, tries memory whose
+ * uses have completed, and then orders the stream of the request after the uses of other streams.
+ * Their memory then serves the request, or its chunks move. If the shortage is large, waits for the
+ * other pending uses: for all if the request has no stream. Does neither for memory to lend. */
 static GpuPoolNode *
 find_more (GpuPool              *pool,
            const GpuPoolRequest *request)
@@ -670,6 +670,11 @@ find_more (GpuPool              *pool,
   _gpu_pool_reclaim_completed (pool);
   unmap_doubles (pool, request);
   node = _gpu_pool_lock_and_serve (pool, request);
+  if (node == NULL && !request->is_lent && _gpu_pool_take_over (pool, request))
+    {
+      unmap_doubles (pool, request);
+      node = _gpu_pool_lock_and_serve (pool, request);
+    }
   if (node == NULL && !request->is_lent)
     pending = _gpu_pool_list_uses (pool, request);
   while (node == NULL && !request->is_lent && get_supply (pool, request) == SHORT

@@ -334,12 +334,14 @@ _gpu_pool_heap_take (GpuPool     *pool,
 
 /* --- completed uses ----------------------------------------------------------------- */
 
-/* Removes from @free_list all ranges whose use has completed, and prepends them to @list, which is
- * linked by free_next. Returns the new head of @list. */
+/* Removes from @free_list all ranges whose use has completed. If @stream is not NULL, also removes
+ * those that @stream is ordered after. Prepends the ranges to @list, which is linked by free_next.
+ * Returns the new head of @list. */
 static GpuPoolNode *
-take_completed (GpuPool         *pool,
-                GpuPoolFreeList *free_list,
-                GpuPoolNode     *list)
+take_ranges (GpuPool         *pool,
+             GpuPoolFreeList *free_list,
+             GpuPoolStream   *stream,
+             GpuPoolNode     *list)
 {
   guint bin = G_MAXUINT;
   GpuPoolNode *node = _gpu_pool_index_next (&free_list->index, NULL, &bin);
@@ -347,8 +349,10 @@ take_completed (GpuPool         *pool,
   while (node != NULL)
     {
       GpuPoolNode *next = _gpu_pool_index_next (&free_list->index, node, &bin);
+      GpuPoolUse use = gpu_pool_heap_use (pool, node->use);
 
-      if (_gpu_pool_heap_is_completed (pool, node->use))
+      if (_gpu_pool_heap_is_completed (pool, node->use)
+          || (stream != NULL && _gpu_pool_use_is_followed (&use, stream)))
         {
           _gpu_pool_heap_remove (pool, node);
           node->free_next = list;
@@ -390,7 +394,7 @@ _gpu_pool_heap_reclaim_completed (GpuPool  *pool,
       reached = __atomic_load_n (&free_list->stream->reached, __ATOMIC_ACQUIRE);
       if (is_scan_worthwhile (free_list, reached, all))
         {
-          list = take_completed (pool, free_list, list);
+          list = take_ranges (pool, free_list, NULL, list);
           free_list->scanned_at = reached;
         }
     }
@@ -401,6 +405,25 @@ _gpu_pool_heap_reclaim_completed (GpuPool  *pool,
 
       list = node->free_next;
       _gpu_pool_heap_add (pool, node, 0);
+    }
+}
+
+void
+_gpu_pool_heap_take_over (GpuPool       *pool,
+                          GpuPoolStream *stream)
+{
+  GpuPoolNode *list = NULL;
+
+  for (guint slot = 1; slot < pool->n_free_lists; slot++)
+    if (pool->free_lists[slot] != NULL && slot != stream->slot)
+      list = take_ranges (pool, pool->free_lists[slot], stream, list);
+
+  while (list != NULL)
+    {
+      GpuPoolNode *node = list;
+
+      list = node->free_next;
+      _gpu_pool_heap_add (pool, node, gpu_pool_get_use_now (stream));
     }
 }
 

@@ -424,6 +424,20 @@ find_whole (const GpuPoolChunks *chunks,
   return at;
 }
 
+guint32
+_gpu_pool_count_whole (const GpuPoolChunks *chunks,
+                       const GpuPoolNode   *node)
+{
+  guint32 end = (node->offset + node->units) / chunks->granule;
+  guint32 count = 0, n;
+
+  for (guint32 at = find_whole (chunks, node);
+       at < end && at + (n = chunks->granules[at].n) <= end; at += n)
+    count += n;
+
+  return count;
+}
+
 /* Takes whole chunks from @node, which is free, and which the request may use. */
 static guint32
 take_chunks (GpuPoolGrowth *growth,

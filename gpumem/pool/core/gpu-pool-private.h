@@ -328,6 +328,10 @@ void          _gpu_pool_heap_drop_data    (GpuPool           *pool,
  * completed. */
 void          _gpu_pool_heap_reclaim_completed (GpuPool           *pool,
                                                 gboolean           all);
+/* Makes the free ranges of other streams, as far as @stream is ordered after their uses, free
+ * ranges of @stream. */
+void          _gpu_pool_heap_take_over    (GpuPool           *pool,
+                                           GpuPoolStream     *stream);
 GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool              *pool,
                                            const GpuPoolSegment *segment);
 /* The only node of @area must be busy. */
@@ -502,6 +506,17 @@ void          _gpu_pool_reclaim_completed (GpuPool              *pool);
 /* Like _gpu_pool_reclaim_completed(), for blocks with uses on several streams. A block becomes free
  * once at most one of its uses is pending. Returns TRUE if any block became free. */
 gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
+/* Returns whether @request may use memory whose last use, on @stream, may be pending. While a
+ * stream is capturing, nothing may wait for that stream, and that stream waits for nothing; a
+ * request without a stream would block. */
+gboolean      _gpu_pool_may_follow        (GpuPool              *pool,
+                                           const GpuPoolRequest *request,
+                                           GpuPoolStream        *stream);
+/* Orders the stream of @request, if any, after the pending uses of free memory by other streams, as
+ * far as possible, and makes this memory free memory of the stream of @request. Returns FALSE if
+ * there is no such memory, or if threads have heaps. */
+gboolean      _gpu_pool_take_over         (GpuPool              *pool,
+                                           const GpuPoolRequest *request);
 /* (transfer full): lists the pending uses of freed memory, as GpuPoolUse. If @request is not NULL,
  * skips the stream of the request, and streams whose work waits for an action of the program. A
  * thread that waits for listed uses does not wait for memory that other threads free meanwhile. */

@@ -4,13 +4,28 @@
 
 #include "gpumem/pool/core/gpu-pool-private.h"
 
-/* Removes the uses that are known to have completed from the list of uses. */
+/* Removes the uses that are known to have completed from the list of uses. Replaces the uses that
+ * @stream (nullable) is ordered after, if any, with a use by @stream. */
 static void
-drop_completed_uses (GpuPoolShared *shared)
+drop_uses (GpuPoolShared *shared,
+           GpuPoolStream *stream)
 {
+  gboolean any_followed = FALSE;
+
   for (guint i = shared->n_uses; i > 0; i--)
-    if (gpu_pool_stream_has_reached (shared->uses[i - 1].stream, shared->uses[i - 1].use_seq))
-      shared->uses[i - 1] = shared->uses[--shared->n_uses];
+    {
+      const GpuPoolUse use = shared->uses[i - 1];
+      gboolean is_completed = gpu_pool_stream_has_reached (use.stream, use.use_seq);
+      gboolean is_followed = !is_completed && stream != NULL
+                             && _gpu_pool_use_is_followed (&use, stream);
+
+      any_followed |= is_followed;
+      if (is_completed || is_followed)
+        shared->uses[i - 1] = shared->uses[--shared->n_uses];
+    }
+
+  if (any_followed)
+    shared->uses[shared->n_uses++] = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
 }
 
 /* Polls the uses of the freed blocks that had pending uses on several streams. First records a
@@ -45,9 +60,11 @@ poll_shared (GpuPool *pool)
 
 /* Checks the freed blocks that had pending uses on several streams. A block with only one pending
  * use left becomes free memory of the stream of that use, if that stream fits a node. A block with
- * none left becomes free memory without a pending use. */
+ * none left becomes free memory without a pending use. A use by @stream (nullable) replaces
+ * the uses that @stream is ordered after. */
 static gboolean
-reclaim_shared (GpuPool *pool)
+reclaim_shared (GpuPool       *pool,
+                GpuPoolStream *stream)
 {
   guint n_left = 0;
   gboolean any;
@@ -61,7 +78,7 @@ reclaim_shared (GpuPool *pool)
       GpuPoolShared *shared = g_ptr_array_index (pool->shared, i);
       GpuPoolUse use = { NULL, 0 };
 
-      drop_completed_uses (shared);
+      drop_uses (shared, stream);
       if (shared->n_uses > 1
           || (shared->n_uses == 1 && !gpu_pool_stream_fits_node (shared->uses[0].stream)))
         {
@@ -88,7 +105,7 @@ _gpu_pool_reclaim_shared (GpuPool *pool)
   gboolean any = FALSE;
 
   for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
-    any |= reclaim_shared (gpu_pool_heap_at (pool, i));
+    any |= reclaim_shared (gpu_pool_heap_at (pool, i), NULL);
 
   return any;
 }
@@ -119,12 +136,12 @@ is_worth_waiting (const GpuPoolRequest *request,
   return request == NULL || (stream != request->stream && _gpu_pool_stream_is_free (stream));
 }
 
-/* Adds the pending uses to @uses: the latest of the free ranges of each stream, and without
- * @request those of the freed blocks that several streams have used. */
+/* Adds the pending uses to @uses: the latest of the free ranges of each stream, and those of the
+ * freed blocks that several streams have used. */
 static void
 list_uses_in (GpuPool              *heap,
-                 const GpuPoolRequest *request,
-                 GArray               *uses)
+              const GpuPoolRequest *request,
+              GArray               *uses)
 {
   _gpu_pool_lock (&heap->lock);
   for (guint slot = 1; slot < heap->n_free_lists; slot++)
@@ -140,11 +157,13 @@ list_uses_in (GpuPool              *heap,
           g_array_append_val (uses, use);
         }
     }
-  for (guint i = 0; request == NULL && i < heap->shared->len; i++)
+  for (guint i = 0; i < heap->shared->len; i++)
     {
       const GpuPoolShared *shared = g_ptr_array_index (heap->shared, i);
 
-      g_array_append_vals (uses, shared->uses, shared->n_uses);
+      for (guint k = 0; k < shared->n_uses; k++)
+        if (is_worth_waiting (request, shared->uses[k].stream))
+          g_array_append_val (uses, shared->uses[k]);
     }
   _gpu_pool_unlock (&heap->lock);
 }
@@ -159,6 +178,64 @@ _gpu_pool_list_uses (GpuPool              *pool,
     list_uses_in (gpu_pool_heap_at (pool, i), request, uses);
 
   return uses;
+}
+
+gboolean
+_gpu_pool_may_follow (GpuPool              *pool,
+                      const GpuPoolRequest *request,
+                      GpuPoolStream        *stream)
+{
+  return !_gpu_pool_stream_is_capturing (stream)
+         && (request->stream != NULL ? !_gpu_pool_stream_is_capturing (request->stream)
+                                     : !gpu_pool_is_frozen (pool));
+}
+
+/* Orders the stream of @request after @uses, as far as possible. */
+static void
+follow_uses (GpuPool              *pool,
+             const GpuPoolRequest *request,
+             const GArray         *uses)
+{
+  guint n_waits = 0;
+
+  for (guint i = 0; i < uses->len; i++)
+    {
+      const GpuPoolUse *use = &g_array_index (uses, GpuPoolUse, i);
+      gboolean waited = FALSE;
+
+      if (_gpu_pool_may_follow (pool, request, use->stream))
+        _gpu_pool_use_follow (use, request->stream, &waited, NULL);
+      n_waits += waited;
+    }
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_waits += n_waits;
+  _gpu_pool_unlock (&pool->lock);
+}
+
+gboolean
+_gpu_pool_take_over (GpuPool              *pool,
+                     const GpuPoolRequest *request)
+{
+  g_autoptr (GArray) uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
+
+  /* The streams of threads that contend for the pool would take the memory from each other again
+   * and again. */
+  if (request->stream == NULL || gpu_pool_n_heaps (pool) > 1
+      || !_gpu_pool_stream_is_free (request->stream))
+    return FALSE;
+
+  list_uses_in (pool, request, uses);
+  if (uses->len == 0)
+    return FALSE;
+
+  follow_uses (pool, request, uses);
+  reclaim_shared (pool, request->stream);
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_heap_take_over (pool, request->stream);
+  _gpu_pool_unlock_and_destroy (pool);
+
+  return TRUE;
 }
 
 static gboolean

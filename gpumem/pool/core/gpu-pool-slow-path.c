@@ -50,19 +50,6 @@ flush_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* Returns whether @request may use memory whose last use, on the stream of @slot, may be pending.
- * While a stream is capturing, nothing may wait for that stream, and that stream waits for nothing;
- * a request without a stream would block. */
-static gboolean
-may_follow (GpuPool              *pool,
-            const GpuPoolRequest *request,
-            guint                 slot)
-{
-  return !_gpu_pool_stream_is_capturing (pool->free_lists[slot]->stream)
-         && (request->stream != NULL ? !_gpu_pool_stream_is_capturing (request->stream)
-                                     : !gpu_pool_is_frozen (pool));
-}
-
 /* Finds the best fit among the free ranges of other streams. Prefers ranges whose use has
  * completed. */
 static GpuPoolNode *
@@ -78,7 +65,8 @@ find_stolen (GpuPool              *pool,
       GpuPoolNode *node = slot != request->slot ? gpu_pool_heap_find (pool, slot, units) : NULL;
       gboolean is_completed = node != NULL && _gpu_pool_heap_is_completed (pool, node->use);
 
-      if (node != NULL && (is_completed || may_follow (pool, request, slot))
+      if (node != NULL
+          && (is_completed || _gpu_pool_may_follow (pool, request, pool->free_lists[slot]->stream))
           && (best == NULL || is_completed > best_is_completed
               || (is_completed == best_is_completed && node->units < best->units)))
         {

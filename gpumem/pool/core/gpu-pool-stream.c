@@ -370,19 +370,22 @@ _gpu_pool_use_add_fence (const GpuPoolUse  *use,
 
 /* --- ordering ------------------------------------------------------------------- */
 
-static gboolean
-has_followed (GpuPoolStream *stream,
-              GpuPoolStream *after,
-              guint64        use_seq)
+gboolean
+_gpu_pool_use_is_followed (const GpuPoolUse *use,
+                           GpuPoolStream    *stream)
 {
-  gboolean followed;
+  guint slot = use->stream->slot;
+  gboolean is_followed;
+
+  if (use->stream == stream)
+    return TRUE;
 
   _gpu_pool_lock (&stream->streams->lock);
-  followed = after->slot < stream->followed->len
-             && g_array_index (stream->followed, guint64, after->slot) >= use_seq;
+  is_followed = slot < stream->followed->len
+                && g_array_index (stream->followed, guint64, slot) >= use->use_seq;
   _gpu_pool_unlock (&stream->streams->lock);
 
-  return followed;
+  return is_followed;
 }
 
 static void
@@ -441,7 +444,7 @@ _gpu_pool_use_follow (const GpuPoolUse  *use,
   *waited = FALSE;
 
   if (use->stream == NULL || use->stream == stream
-      || (stream != NULL && has_followed (stream, use->stream, use->use_seq))
+      || (stream != NULL && _gpu_pool_use_is_followed (use, stream))
       || _gpu_pool_use_is_completed (use) || !pin (use->stream))
     return TRUE;
 

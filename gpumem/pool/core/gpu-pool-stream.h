@@ -112,6 +112,10 @@ gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
                                          GpuPoolStream          *stream,
                                          gboolean               *waited,
                                          GError                **error);
+/* Returns whether @stream is ordered after the use: the use is by @stream itself, or
+ * _gpu_pool_use_follow() has ordered @stream after it. */
+gboolean        _gpu_pool_use_is_followed (const GpuPoolUse      *use,
+                                           GpuPoolStream         *stream);
 
 /* --- inside the core ------------------------------------------------------------------- */
 
