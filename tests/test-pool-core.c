@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
+#include "gpumem/pool/core/gpu-pool-chunks-private.h"
 #include "test-pool-model.h"
 
 #define UNIT ((gsize) 512)
@@ -2112,6 +2113,38 @@ test_edges_reunited (Fixture       *fixture,
   g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
 }
 
+/* Granules with pending uses are only made whole while old mappings have less than a quarter of the
+ * addresses. */
+static void
+test_edges_stale (Fixture       *fixture,
+                  gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[N_PIECES], *block;
+  GpuPoolRequest request = { .size = 4 * MIB };
+  GpuPoolChunks *chunks = fixture->pool->chunks;
+  guint most = chunks->n_granules / 4, others;
+
+  take_pieces (fixture, blocks, fixture->a);
+  sim_set_capacity (fixture->sim, get_stats (fixture).managed_bytes);
+  block = take (fixture, 2432 * KIB, fixture->a);
+  give (fixture, block, fixture->a);
+  g_assert_cmpuint (chunks->splits->len, ==, 2);
+
+  others = most - 1 - chunks->n_stale;
+  chunks->n_stale += others;
+  request.stream = _gpu_pool_streams_get (fixture->pool->streams, fixture->a);
+  request.slot = _gpu_pool_stream_get_slot (request.stream);
+  g_assert_true (_gpu_pool_lock_growth (fixture->pool));
+  _gpu_pool_reunite_chunks (fixture->pool, &request);
+  _gpu_pool_unlock_growth (fixture->pool);
+  g_assert_cmpuint (chunks->splits->len, ==, 1);
+  g_assert_cmpuint (chunks->n_stale, ==, most);
+  chunks->n_stale -= others;
+
+  for (guint i = 0; i < N_PIECES; i += 2)
+    give (fixture, blocks[i], fixture->a);
+}
+
 /* Another stream that gets a part of such a granule waits for the pending work. */
 static void
 test_edges_reunited_use (Fixture       *fixture,
@@ -2950,6 +2983,7 @@ add_chunks (void)
   add_edges ("own-pending", FALSE, test_edges_own);
   add_edges ("reunited-pending", FALSE, test_edges_reunited);
   add_edges ("reunited-use", FALSE, test_edges_reunited_use);
+  add_edges ("stale", FALSE, test_edges_stale);
   add_edges ("failure", FALSE, test_edges_failure);
   add_edges ("share", FALSE, test_edges_share);
   add_edges ("preferred", FALSE, test_edges_preferred);

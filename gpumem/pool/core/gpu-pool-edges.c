@@ -370,15 +370,13 @@ _gpu_pool_reunite_chunks (GpuPool              *pool,
       return;
     }
 
-  if (!_gpu_pool_may_move_pending (pool))
-    request = NULL;
-
   for (guint i = splits->len; i > 0; i--)
     for (guint j = 0; j < 2; j++)
       {
         GpuPoolSplit split = g_array_index (splits, GpuPoolSplit, i - 1);
         GpuPoolChunk owned, chunk = { split.handle, split.first[j], split.n };
-        GpuPoolNode *node = find_owned (pool, request, &split, j, &owned);
+        const GpuPoolRequest *mover = _gpu_pool_may_move_pending (pool) ? request : NULL;
+        GpuPoolNode *node = find_owned (pool, mover, &split, j, &owned);
 
         if (node == NULL)
           continue;
