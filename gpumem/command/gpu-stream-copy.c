@@ -8,6 +8,7 @@
 #include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
+#include "gpumem/stream/gpu-submission-inline.h"
 
 /* A copy between a memory object and host memory. */
 typedef struct
@@ -37,7 +38,7 @@ get_transfer_copy (const Transfer *transfer,
 }
 
 /* @operation is an array of two accesses: the source and the destination. */
-GPU_HOT static gboolean
+static inline gboolean
 run_copy (gconstpointer     operation,
           GpuNativeStream  *stream,
           GpuNativeEvent  **event,
@@ -410,7 +411,7 @@ _gpu_timeline_copy_direct (GpuTimeline         *timeline,
       && copy->source->has_host_data != copy->destination->has_host_data)
     return submit_host_copy (timeline, &submission, pending, error);
 
-  return _gpu_submit (timeline, &submission, pending, error);
+  return _gpu_submit_inline (timeline, &submission, pending, error);
 }
 
 G_ALWAYS_INLINE inline gboolean

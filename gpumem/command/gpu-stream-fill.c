@@ -10,6 +10,7 @@
 #include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-region-private.h"
+#include "gpumem/stream/gpu-submission-inline.h"
 
 /* The largest pattern that every driver supports, in bytes. */
 #define MAX_NATIVE_PATTERN 128
@@ -24,7 +25,7 @@ typedef struct
   GpuNativeFill  call;
 } Fill;
 
-GPU_HOT static gboolean
+static inline gboolean
 run_fill (gconstpointer     operation,
           GpuNativeStream  *stream,
           GpuNativeEvent  **event,
@@ -46,7 +47,7 @@ submit_fill (GpuTimeline  *timeline,
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_fill, .operation = fill };
 
-  return _gpu_submit (timeline, &submission, NULL, error);
+  return _gpu_submit_inline (timeline, &submission, NULL, error);
 }
 
 /* Returns whether every driver supports the pattern. Avoids a division, which would cost as much as

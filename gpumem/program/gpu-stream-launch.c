@@ -7,6 +7,7 @@
 #include "gpumem/program/gpu-launch-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/stream/gpu-submission-inline.h"
 
 /* The largest number of arguments for which a launch allocates no memory. */
 #define FEW_ARGUMENTS 16
@@ -37,7 +38,7 @@ run_with_options (const GpuLaunch  *launch,
   return stream->backend->kernel->launch (stream, launch->core->kernel, &call, event, error);
 }
 
-GPU_HOT static gboolean
+static inline gboolean
 run_launch (gconstpointer     operation,
             GpuNativeStream  *stream,
             GpuNativeEvent  **event,
@@ -92,18 +93,21 @@ retain_samplers (const GpuLaunch *launch,
   return first;
 }
 
-/* Lets the kernel use buffers of other contexts to which the program has enabled the access. An
- * image is an object of its context. */
+/* Lets the kernel use buffers of other contexts to which the program has enabled the access, and
+ * sets @peers if it uses any. An image is an object of its context. */
 G_GNUC_NO_INLINE static gboolean
-check_peers (GpuTimeline    *timeline,
-             GpuSubmission  *submission,
-             GError        **error)
+check_peers (const char       *function,
+             GpuTimeline      *timeline,
+             const GpuAccess  *accesses,
+             guint             n_accesses,
+             gboolean         *peers,
+             GError          **error)
 {
   GpuNativeContext *ours = timeline->context;
 
-  for (guint i = 0; i < submission->n_accesses; i++)
+  for (guint i = 0; i < n_accesses; i++)
     {
-      GpuMemory *memory = submission->accesses[i].memory;
+      GpuMemory *memory = accesses[i].memory;
       const GpuStorage *storage = memory != NULL ? memory->storage : NULL;
       GpuNativeContext *theirs = storage != NULL ? storage->context : ours;
 
@@ -112,17 +116,17 @@ check_peers (GpuTimeline    *timeline,
 
       if (!_gpu_native_context_check (ours, error) || !_gpu_native_context_check (theirs, error))
         {
-          g_prefix_error (error, "%s: ", submission->function);
+          g_prefix_error (error, "%s: ", function);
           return FALSE;
         }
 
       if (!GPU_IS_BUFFER (memory) || theirs->backend != ours->backend
           || ours->backend->context->has_peer == NULL
           || !ours->backend->context->has_peer (ours, theirs))
-        return _gpu_native_context_set_memory_mismatch (submission->function, memory->size, theirs,
-                                                        ours, error);
+        return _gpu_native_context_set_memory_mismatch (function, memory->size, theirs, ours,
+                                                        error);
 
-      submission->peers = TRUE;
+      *peers = TRUE;
     }
 
   return TRUE;
@@ -137,20 +141,24 @@ submit_as (const char       *function,
            GpuPending       *pending,
            GError          **error)
 {
-  const GpuRetain retain = { launch->core, &retain_core, 0, NULL };
-  GpuSubmission submission = { .function = function, .accesses = accesses,
-                               .n_accesses = launch->n_accesses, .run = run_launch,
-                               .operation = launch, .retain = &retain };
+  const guint n = launch->n_accesses;
+  const GpuRetain core = { launch->core, &retain_core, 0, NULL };
+  const GpuRetain *retain = &core;
+  gboolean peers = FALSE;
 
   if (G_UNLIKELY (launch->has_samplers))
-    submission.retain = retain_samplers (launch, g_newa (GpuRetain, launch->call.n_arguments),
-                                         &retain);
+    retain = retain_samplers (launch, g_newa (GpuRetain, launch->call.n_arguments), &core);
 
   if (G_UNLIKELY (g_atomic_int_get (&_gpu_may_access_peers))
-      && !check_peers (timeline, &submission, error))
+      && !check_peers (function, timeline, accesses, n, &peers, error))
     return FALSE;
 
-  return _gpu_submit (timeline, &submission, pending, error);
+  return _gpu_submit_inline (timeline,
+                             &(GpuSubmission) { .function = function, .accesses = accesses,
+                                                .n_accesses = n, .peers = peers,
+                                                .run = run_launch, .operation = launch,
+                                                .retain = retain },
+                             pending, error);
 }
 
 G_ALWAYS_INLINE static inline gboolean

@@ -6,6 +6,7 @@
 #include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-submission-hazard-private.h"
+#include "gpumem/stream/gpu-submission-inline.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
 const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
@@ -35,11 +36,11 @@ fail_constant (const GpuSubmission  *submission,
 }
 
 /* Returns TRUE if the access is allowed, otherwise sets the error. */
-GPU_COLD static gboolean
-fail_access (const GpuSubmission    *submission,
-             const GpuNativeContext *context,
-             const GpuAccess        *access,
-             GError                **error)
+gboolean
+_gpu_submission_fail_access (const GpuSubmission    *submission,
+                             const GpuNativeContext *context,
+                             const GpuAccess        *access,
+                             GError                **error)
 {
   GpuMemory *memory = access->memory;
 
@@ -53,38 +54,6 @@ fail_access (const GpuSubmission    *submission,
 
   return _gpu_native_context_set_memory_mismatch (submission->function, memory->size,
                                                   memory->storage->context, context, error);
-}
-
-/* Sets the storage of each access and checks the state of the memory.
- * _gpu_submission_check_locked() repeats the check, because another thread may release the memory
- * in the meantime. The first check takes no locks, because a thread that spills the memory may hold
- * them for long. */
-static inline gboolean
-check_memories (const GpuSubmission  *submission,
-                GpuTimeline          *timeline,
-                GError              **error)
-{
-  const GpuNativeContext *context = timeline->context;
-  GpuAccess *end = submission->accesses + submission->n_accesses;
-
-  for (GpuAccess *access = submission->accesses; access < end; access++)
-    {
-      GpuMemory *memory = access->memory;
-
-      if (G_LIKELY (memory != NULL))
-        {
-          access->storage = memory->storage;
-          access->is_promoted = FALSE;
-
-          if ((G_UNLIKELY (access->storage == NULL)
-               || G_UNLIKELY (_gpu_memory_is_refused (memory, access->write))
-               || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
-              && !fail_access (submission, context, access, error))
-            return FALSE;
-        }
-    }
-
-  return TRUE;
 }
 
 gboolean
@@ -197,16 +166,6 @@ check_access_locked (const GpuSubmission  *submission,
   return FALSE;
 }
 
-/* Returns whether check_access_locked() can be skipped. Reads the state first: the locks do not
- * protect the other fields of released memory. */
-static inline gboolean
-is_usable_locked (const GpuAccess *access)
-{
-  return G_LIKELY (access->memory != NULL)
-         && G_LIKELY (g_atomic_int_get (&access->memory->state) == GPU_MEMORY_STATE_USABLE)
-         && G_LIKELY (access->storage->root->mapped == NULL);
-}
-
 G_GNUC_NO_INLINE gboolean
 _gpu_submission_check_locked (const GpuSubmission  *submission,
                               GError              **error)
@@ -215,7 +174,7 @@ _gpu_submission_check_locked (const GpuSubmission  *submission,
     {
       const GpuAccess *access = &submission->accesses[i];
 
-      if (!is_usable_locked (access)
+      if (!_gpu_access_is_usable_locked (access)
           && !check_access_locked (submission, access, error))
         return FALSE;
     }
@@ -254,11 +213,11 @@ _gpu_submission_check_mappings (const char  *function,
   return TRUE;
 }
 
-G_GNUC_NO_INLINE static void
-commit_event_locked (GpuTimeline     *timeline,
-                     guint64          seq,
-                     GpuNativeEvent  *event,
-                     GpuPending      *pending)
+void
+_gpu_submission_commit_event_locked (GpuTimeline     *timeline,
+                                     guint64          seq,
+                                     GpuNativeEvent  *event,
+                                     GpuPending      *pending)
 {
   if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
     {
@@ -283,48 +242,6 @@ commit_event_locked (GpuTimeline     *timeline,
   pending->covers = (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 ? 0 : seq;
 }
 
-static inline void
-set_uses_locked (GpuTimeline         *timeline,
-                 const GpuSubmission *submission,
-                 guint64              seq)
-{
-  const GpuAccess *end = submission->accesses + submission->n_accesses;
-
-  for (const GpuAccess *access = submission->accesses; access < end; access++)
-    {
-      if (G_UNLIKELY (access->is_promoted))
-        _gpu_storage_set_promoted_locked (access->storage->root, timeline, seq);
-      else
-        _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
-    }
-}
-
-/* Counts an operation that the driver accepted, records its uses of memory and retains its
- * objects. */
-G_ALWAYS_INLINE static inline guint64
-enter_locked (GpuTimeline         *timeline,
-              const GpuSubmission *submission,
-              const GpuPending    *pending)
-{
-  guint64 seq = _gpu_timeline_submit_locked (timeline);
-
-  set_uses_locked (timeline, submission, seq);
-
-  if (G_UNLIKELY (_gpu_host_wait != NULL) && pending == NULL)
-    _gpu_host_wait_add_locked (timeline, seq);
-
-  for (const GpuRetain *retain = submission->retain; retain != NULL; retain = retain->next)
-    {
-      if (retain->size == 0)
-        _gpu_timeline_retain_shared_locked (timeline, retain->object, retain->type);
-      else
-        _gpu_timeline_retain_locked (timeline, retain->type->retain (retain->object),
-                                     retain->type->release, retain->size);
-    }
-
-  return seq;
-}
-
 void
 _gpu_submission_enter_locked (const GpuSubmission *submission,
                               GpuTimeline         *timeline,
@@ -332,29 +249,29 @@ _gpu_submission_enter_locked (const GpuSubmission *submission,
                               GpuNativeEvent      *timed,
                               GpuPending          *pending)
 {
-  guint64 seq = enter_locked (timeline, submission, pending);
+  guint64 seq = _gpu_submission_count_locked (timeline, submission, pending);
 
   if (event != NULL)
-    commit_event_locked (timeline, seq, event, pending);
+    _gpu_submission_commit_event_locked (timeline, seq, event, pending);
 
   if (timed != NULL)
-    commit_event_locked (timeline, seq, timed, NULL);
+    _gpu_submission_commit_event_locked (timeline, seq, timed, NULL);
 }
 
 /* Called after the driver failed. If some commands of @submission were enqueued before the failure,
  * counts them as one operation that uses all the memory of @submission. Returns FALSE. */
-G_GNUC_NO_INLINE static gboolean
-fail_locked (GpuTimeline         *timeline,
-             const GpuSubmission *submission,
-             GpuNativeEvent      *event,
-             GpuPending          *pending)
+gboolean
+_gpu_submission_fail_locked (GpuTimeline         *timeline,
+                             const GpuSubmission *submission,
+                             GpuNativeEvent      *event,
+                             GpuPending          *pending)
 {
   guint64 seq;
 
   if (!_gpu_submission_take_partial_locked (timeline))
     return FALSE;
 
-  seq = enter_locked (timeline, submission, pending);
+  seq = _gpu_submission_count_locked (timeline, submission, pending);
 
   if (pending != NULL)
     pending->covers = seq;
@@ -367,10 +284,10 @@ fail_locked (GpuTimeline         *timeline,
 
 /* A launch of a graph accesses the same host memory as the captured operation. The program cannot
  * retain the bytes that a language binding copies. */
-G_GNUC_NO_INLINE static gboolean
-retain_in_graph_locked (GpuTimeline          *timeline,
-                        const GpuSubmission  *submission,
-                        GError              **error)
+gboolean
+_gpu_submission_retain_in_graph_locked (GpuTimeline          *timeline,
+                                        const GpuSubmission  *submission,
+                                        GError              **error)
 {
   for (const GpuRetain *retain = submission->retain; retain != NULL; retain = retain->next)
     {
@@ -378,47 +295,6 @@ retain_in_graph_locked (GpuTimeline          *timeline,
           && !_gpu_timeline_retain_in_graph_locked (timeline, retain->object, retain->type, error))
         return FALSE;
     }
-
-  return TRUE;
-}
-
-/* Calls the driver and records the operation. @is_captured: whether the stream joins a capture,
- * which cannot contain the work of threads. */
-G_ALWAYS_INLINE static inline gboolean
-run_locked (GpuTimeline          *timeline,
-            const GpuSubmission  *submission,
-            gboolean              may_fail,
-            gboolean              is_captured,
-            GpuPending           *pending,
-            GError              **error)
-{
-  gboolean with_event = pending != NULL || may_fail
-                        || G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0);
-  GpuOperationFunc run = submission->run;
-  GpuNativeEvent *event = NULL;
-  gboolean is_marker;
-  guint64 seq;
-
-  if (G_UNLIKELY (submission->run_infallible != NULL) && timeline->n_user_waits == 0
-      && !is_captured)
-    run = submission->run_infallible;
-
-  if (G_UNLIKELY (g_atomic_int_get (&_gpu_may_capture)) && submission->retain != NULL
-      && !retain_in_graph_locked (timeline, submission, error))
-    return FALSE;
-
-  if (G_LIKELY (run != NULL)
-      && G_UNLIKELY (!run (submission->operation, timeline->stream, with_event ? &event : NULL,
-                           error)))
-    return fail_locked (timeline, submission, event, pending);
-
-  is_marker = run == NULL && timeline->timed_seq == timeline->submitted;
-  seq = enter_locked (timeline, submission, pending);
-
-  if (G_UNLIKELY (event != NULL))
-    commit_event_locked (timeline, seq, event, pending);
-  else if (is_marker)
-    timeline->timed_seq = seq;
 
   return TRUE;
 }
@@ -446,33 +322,9 @@ run_now_locked (GpuTimeline          *timeline,
     return FALSE;
 
   pending->covers = _gpu_timeline_pass_locked (timeline);
-  set_uses_locked (timeline, submission, pending->covers);
+  _gpu_submission_set_uses_locked (timeline, submission, pending->covers);
 
   return TRUE;
-}
-
-/* Returns whether all memory is biased to @timeline (no other timeline may have pending uses of the
- * memory), and no work of @timeline waits for a user event. Sets @usable to whether
- * _gpu_submission_check_locked() can be skipped. */
-static inline gboolean
-is_biased_locked (GpuTimeline         *timeline,
-                  const GpuSubmission *submission,
-                  gboolean            *usable)
-{
-  const GpuAccess *end = submission->accesses + submission->n_accesses;
-
-  *usable = TRUE;
-
-  for (const GpuAccess *access = submission->accesses; access < end; access++)
-    {
-      if (G_UNLIKELY (!_gpu_storage_is_biased_to (access->storage->root, timeline)))
-        return FALSE;
-
-      if (!is_usable_locked (access))
-        *usable = FALSE;
-    }
-
-  return G_LIKELY (timeline->n_user_waits == 0);
 }
 
 /* Returns whether the event of a command can be a fence: if waits of the back end need a fence
@@ -488,10 +340,10 @@ can_keep_fence_locked (GpuTimeline *timeline)
 
 /* The caller of a map waits for the map. So the event of the map becomes a fence, and the wait
  * records no other. */
-G_GNUC_NO_INLINE static gboolean
-run_map_locked (GpuTimeline          *timeline,
-                const GpuSubmission  *submission,
-                GError              **error)
+gboolean
+_gpu_submission_run_map_locked (GpuTimeline          *timeline,
+                                const GpuSubmission  *submission,
+                                GError              **error)
 {
   GpuNativeEvent *event = NULL;
   guint64 seq;
@@ -500,12 +352,13 @@ run_map_locked (GpuTimeline          *timeline,
     return FALSE;
 
   if (!can_keep_fence_locked (timeline))
-    return run_locked (timeline, submission, FALSE, FALSE, NULL, error);
+    return _gpu_submission_run_locked (timeline, submission, submission, FALSE, FALSE, NULL,
+                                       error);
 
   if (!submission->run (submission->operation, timeline->stream, &event, error))
-    return fail_locked (timeline, submission, event, NULL);
+    return _gpu_submission_fail_locked (timeline, submission, event, NULL);
 
-  seq = enter_locked (timeline, submission, NULL);
+  seq = _gpu_submission_count_locked (timeline, submission, NULL);
 
   if (event != NULL)
     _gpu_timeline_add_fence_locked (timeline, seq, event);
@@ -513,11 +366,11 @@ run_map_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-GPU_HOT G_GNUC_NO_INLINE static gboolean
-run_pending_locked (GpuTimeline          *timeline,
-                    const GpuSubmission  *submission,
-                    GpuPending           *pending,
-                    GError              **error)
+GPU_HOT gboolean
+_gpu_submission_run_pending_locked (GpuTimeline          *timeline,
+                                    const GpuSubmission  *submission,
+                                    GpuPending           *pending,
+                                    GError              **error)
 {
   if (G_UNLIKELY (g_atomic_int_get (&_gpu_may_capture))
       && !_gpu_timeline_check_fence_locked (timeline, error))
@@ -532,42 +385,8 @@ run_pending_locked (GpuTimeline          *timeline,
       return TRUE;
     }
 
-  return run_locked (timeline, submission, FALSE, FALSE, pending, error);
-}
-
-/* Fast path for a submission that waits for no event, and whose memory is all biased to the stream.
- * For other submissions, does nothing and returns FALSE. */
-static inline gboolean
-submit_biased (GpuTimeline          *timeline,
-               const GpuSubmission  *submission,
-               GpuPending           *pending,
-               GError              **error)
-{
-  gboolean usable;
-  gboolean held;
-
-  if (G_UNLIKELY (submission->user_event != NULL) || G_UNLIKELY (submission->after != NULL))
-    return FALSE;
-
-  _gpu_timeline_lock (timeline);
-  held = is_biased_locked (timeline, submission, &usable);
-
-  /* Memory biased to an in-order stream has no hazards. */
-  if (G_LIKELY (held) && (G_LIKELY (usable) || _gpu_submission_check_locked (submission, error)))
-    {
-      gboolean success = G_UNLIKELY (pending != NULL)
-                         ? run_pending_locked (timeline, submission, pending, error)
-                         : G_UNLIKELY (submission->maps)
-                         ? run_map_locked (timeline, submission, error)
-                         : run_locked (timeline, submission, FALSE, FALSE, NULL, error);
-
-      if (G_UNLIKELY (!success))
-        g_prefix_error (error, "%s: ", submission->function);
-    }
-
-  _gpu_timeline_unlock (timeline);
-
-  return held;
+  return _gpu_submission_run_locked (timeline, submission, submission, FALSE, FALSE, pending,
+                                     error);
 }
 
 static gboolean
@@ -616,12 +435,14 @@ run_attached_locked (GpuSubmitter  *s,
     return _gpu_submitter_run_external_locked (s, pending, error);
 
   if (!s->is_exclusive)
-    return run_locked (timeline, s->submission, may_fail, s->captured != 0, pending, error);
+    return _gpu_submission_run_locked (timeline, s->submission, s->submission, may_fail,
+                                       s->captured != 0, pending, error);
 
   if (!_gpu_submitter_attach_locked (s, error))
-    return fail_locked (timeline, s->submission, NULL, pending);
+    return _gpu_submission_fail_locked (timeline, s->submission, NULL, pending);
 
-  success = run_locked (timeline, s->submission, may_fail, s->captured != 0, pending, error);
+  success = _gpu_submission_run_locked (timeline, s->submission, s->submission, may_fail,
+                                        s->captured != 0, pending, error);
   timeline->is_prepared = FALSE;
 
   return success;
@@ -765,10 +586,10 @@ submit_shared_locked (GpuSubmitter  *s,
   return run_shared (s, pending, error);
 }
 
-GPU_COLD static gboolean
-fail (GpuTimeline  *timeline,
-      GError       *failure,
-      GError      **error)
+gboolean
+_gpu_submission_fail (GpuTimeline  *timeline,
+                      GError       *failure,
+                      GError      **error)
 {
   _gpu_native_context_report (timeline->context, failure);
   g_propagate_error (error, failure);
@@ -794,7 +615,7 @@ end_shared (GpuSubmitter  *s,
     return TRUE;
 
   if (!s->is_others)
-    return fail (s->timeline, failure, error);
+    return _gpu_submission_fail (s->timeline, failure, error);
 
   g_propagate_error (error, failure);
 
@@ -842,11 +663,11 @@ submit_shared (GpuTimeline          *timeline,
 
 /* If submit_shared() sets `retry`, tries once more: by then the failure of the earlier work is
  * recorded. */
-static gboolean
-submit_again (GpuTimeline          *timeline,
-              const GpuSubmission  *submission,
-              GpuPending           *pending,
-              GError              **error)
+gboolean
+_gpu_submit_again (GpuTimeline          *timeline,
+                   const GpuSubmission  *submission,
+                   GpuPending           *pending,
+                   GError              **error)
 {
   gboolean retry;
 
@@ -906,10 +727,10 @@ get_size (const GpuSubmission *submission)
 }
 
 /* Returns TRUE if the caller must submit the work with submit_marked(). */
-GPU_COLD static gboolean
-prepare (GpuTimeline         *timeline,
-         const GpuSubmission *submission,
-         const GpuPending    *pending)
+gboolean
+_gpu_submission_prepare (GpuTimeline         *timeline,
+                         const GpuSubmission *submission,
+                         const GpuPending    *pending)
 {
   if ((timeline->flags & GPU_TIMELINE_MARKS) != 0 && !submission->is_marked)
     return TRUE;
@@ -921,11 +742,11 @@ prepare (GpuTimeline         *timeline,
 }
 
 /* Submits the work within a range for profilers. */
-GPU_COLD static gboolean
-submit_marked (GpuTimeline          *timeline,
-               const GpuSubmission  *submission,
-               GpuPending           *pending,
-               GError              **error)
+gboolean
+_gpu_submit_marked (GpuTimeline          *timeline,
+                    const GpuSubmission  *submission,
+                    GpuPending           *pending,
+                    GError              **error)
 {
   g_auto (GpuMark) mark = _gpu_mark_begin (submission->function, get_size (submission));
   GpuSubmission marked = *submission;
@@ -935,31 +756,11 @@ submit_marked (GpuTimeline          *timeline,
   return _gpu_submit (timeline, &marked, pending, error);
 }
 
-GPU_HOT gboolean
+gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
              GpuPending           *pending,
              GError              **error)
 {
-  GError *failure = NULL;
-
-  if (G_UNLIKELY ((timeline->flags & (GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_TIMELINE_MARKS)) != 0)
-      && G_UNLIKELY (prepare (timeline, submission, pending)))
-    return submit_marked (timeline, submission, pending, error);
-
-  if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
-    g_prefix_error (&failure, "%s: ", submission->function);
-  else if (G_LIKELY (check_memories (submission, timeline, &failure)))
-    {
-      /* Do not call fail(), which reports the error to this context: the error may be the loss of
-       * another context. */
-      if (G_UNLIKELY (g_atomic_int_get (&_gpu_timeline_any_failed))
-          && !_gpu_submission_check_writers (submission, error))
-        return FALSE;
-
-      if (G_UNLIKELY (!submit_biased (timeline, submission, pending, &failure)))
-        return submit_again (timeline, submission, pending, error);
-    }
-
-  return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
+  return _gpu_submit_inline (timeline, submission, pending, error);
 }
