@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from gi.repository import Gio, GLib
+from gi.repository import Gio, GLib, GObject
 
 from ..module import get_introspection_module
 from ._gpumem_checks import DECORATORS, describe, to_index
@@ -52,9 +52,6 @@ get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
     ("PyCapsule_GetPointer", ctypes.pythonapi))
 bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
     ("PyBytes_AsString", ctypes.pythonapi))
-
-_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi))
 
 _WRITABLE = 0x1
 _ANY_CONTIGUOUS = 0x98                          # in C or Fortran order
@@ -513,21 +510,37 @@ def _is_idle(memory):
     """Returns whether a wait for the work that uses a memory would not block."""
     if fast is not None:
         return fast.is_idle(memory)
-    return load_symbols()._gpu_binding_is_idle(_get_pointer(memory.__gpointer__, None))
+    return load_symbols()._gpu_binding_is_idle(get_pointer(memory.__gpointer__, None))
+
+
+@contextlib.contextmanager
+def _cancelled_with(cancellable):
+    """Yields a cancellable that is cancelled with another one, which may be None."""
+    ending = Gio.Cancellable()
+    if cancellable is None:
+        yield ending
+        return
+    # Not the methods of Gio.Cancellable: disconnect() would wait for a running handler
+    handler = GObject.Object.connect(cancellable, "cancelled", lambda source: ending.cancel())
+    try:
+        if cancellable.is_cancelled():          # before the handler was connected
+            ending.cancel()
+        yield ending
+    finally:
+        GObject.Object.disconnect(cancellable, handler)
 
 
 def wait_for_memory(memory, cancellable, timeout):
     """Waits for the work that uses a memory, for at most timeout seconds; None is no limit. The C
-    function has no limit, so another thread waits. At the end of the time, that thread ends, or
-    with a cancellable of the program, continues until the end of the work."""
+    function has no limit, so another thread waits, until this function cancels its wait."""
     if timeout is None:
         return run_behind(lambda: Gpu.Memory.wait(memory, cancellable), memory)
     limit = _to_microseconds(timeout)
-    ending = Gio.Cancellable() if cancellable is None else cancellable
     if not _is_idle(memory):
         try:
-            return call_waiting(run_interruptible, lambda: Gpu.Memory.wait(memory, ending),
-                                ending.cancel if cancellable is None else None, limit / 1e6)
+            with _cancelled_with(cancellable) as ending:
+                return call_waiting(run_interruptible, lambda: Gpu.Memory.wait(memory, ending),
+                                    ending.cancel, limit / 1e6)
         except _Expired:
             if not _is_idle(memory):
                 raise TimedOutError(f"{find_caller() or 'Memory.wait'}: the work that uses "
