@@ -848,7 +848,20 @@ def test_arrays_like(fixture):
                     same(zeros.to_numpy(), expected)
                     equal(zeros.strides, expected.strides, (order, dtype))
                     equal((empty.strides, empty.dtype), (expected.strides, expected.dtype))
+    array, pool = Gpu.Array.from_numpy(fixture.context, cube), Gpu.MemoryPool(fixture.context)
+    host = Gpu.Context("host")
     for like in Gpu.Array.empty_like, Gpu.Array.zeros_like:
+        for context in pool, host:
+            for options in {}, {"dtype": "f8"}, {"order": "F"}:
+                equal(like(array, context, **options).context,
+                      host if context is host else fixture.context)
+            equal(pool.active_bytes, 0)
+        held = like(array, pool)
+        equal(pool.active_bytes, held.nbytes)
+        del held
+        for wrong in "f8", np.float64, 5:
+            with raises(TypeError, "context must be a Gpu.Context or a Gpu.Allocator, not "):
+                like(array, wrong)
         with raises(ValueError, "'K'", "'X'"):
             like(array, order="X")
         with raises(ValueError, "'K'", "'X'"):

@@ -103,13 +103,14 @@ def list_raveled_axes(array):
     return axes[::-1]
 
 
-def new_in_order(array, dtype, order, allocator, stream):
+def new_in_order(array, dtype, order, allocator, stream, context=None):
     """Returns a new array with the shape of another one. "K" keeps the order of its axes."""
     empty, shape = type(array).empty, array.shape
+    context = array.context if context is None else context
     if order != "K":
-        return empty(array.context, shape, dtype, order, allocator, stream)
+        return empty(context, shape, dtype, order, allocator, stream)
     axes = list_axes(array)
-    result = empty(array.context, [shape[axis] for axis in axes], dtype, "C", allocator, stream)
+    result = empty(context, [shape[axis] for axis in axes], dtype, "C", allocator, stream)
     return result.transpose([axes.index(axis) for axis in range(array.ndim)])
 
 

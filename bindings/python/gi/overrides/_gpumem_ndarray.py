@@ -419,22 +419,22 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
     def empty_like(cls, array, context=None, allocator=None, stream=None, *, dtype=None,
                    order="K") -> "Array":
         """Creates an array with the shape of another Gpu.Array, or of a NumPy array, which needs a
-        context. The type is that of the array unless dtype names another. The orders are those of
-        copy()."""
+        context. An allocator is accepted in place of the context. The type is that of the array
+        unless dtype, which is a keyword, names another. The orders are those of copy(); for a NumPy
+        array, "K" is "F" if the array is contiguous in that order alone, otherwise "C"."""
         if not isinstance(array, Gpu.Array):
             return cls.empty(context, *_get_form(array, dtype, order), allocator, stream)
-        allocator = _source(array.context, allocator)[1]
-        if dtype is None and order == "K":
-            return Gpu.Array.new_like(array, allocator, stream)
+        if dtype is None and order == "K" and context is None:
+            return Gpu.Array.new_like(array, _source(array.context, allocator)[1], stream)
         dtype = array.get_dtype() if dtype is None else to_dtype(dtype)
-        return new_in_order(array, dtype, to_order(array, order), allocator, stream)
+        return new_in_order(array, dtype, to_order(array, order), allocator, stream, context)
 
     @classmethod
     def zeros_like(cls, array, context=None, allocator=None, stream=None, *, dtype=None,
                    order="K") -> "Array":
         """Like empty_like(), but filled with zeros."""
         if isinstance(array, Gpu.Array):
-            result = cls.empty_like(array, None, allocator, stream, dtype=dtype, order=order)
+            result = cls.empty_like(array, context, allocator, stream, dtype=dtype, order=order)
             result.fill(bytes(result.itemsize), get_stream(stream, result.context))
             return result
         return cls.zeros(context, *_get_form(array, dtype, order), allocator, stream)
