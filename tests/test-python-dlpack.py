@@ -693,12 +693,13 @@ def test_errors_of_memory(fixture):
     buffer, spilled, released = (fixture.buffer(16) for _ in range(3))
     spilled.spill()
     released.release()
-    for memory in host, buffer:
+    for memory in host, buffer, Gpu.Array(fixture.context, 4):
         name = type(memory).__name__
         device = memory.__dlpack_device__()
         with raises(BufferError, f"{name}.__dlpack__: the memory is on the DLPack device {device}, "
-                                 "and cannot be exported to (7, 0)"):
+                                 "and cannot be exported to (7, 0)") as caught:
             memory.__dlpack__(dl_device=(7, 0))
+        equal(caught.cause, None)               # and not the same message without the name
     if buffer.__dlpack_device__()[0] == 4:
         with raises(BufferError, "Buffer.__dlpack__: OpenCL memory has no address", "not 2"):
             buffer.__dlpack__(stream=2)

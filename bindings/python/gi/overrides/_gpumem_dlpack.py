@@ -413,7 +413,7 @@ class DLPackMethods:
                 _order_consumer(array, stream)
             tensor = Gpu.Array.to_dlpack(array, versioned, is_copied)
         except (BufferError, GLib.Error) as error:
-            raise BufferError(_name_method(self, "__dlpack__", error)) from error
+            raise BufferError(_name_method(self, "__dlpack__", error)) from _get_cause(error)
         return new_capsule(tensor, versioned)
 
     @classmethod
@@ -542,6 +542,11 @@ def _name_method(memory, name, error):
     return f"{find_caller() or f'{type(memory).__name__}.{name}'}: {text}"
 
 
+def _get_cause(error):
+    """Returns the cause of an error with the text of _name_method(): an error of the library."""
+    return error if isinstance(error, GLib.Error) else error.__cause__
+
+
 class DLPackMemoryMethods:
     """The methods of memory that pass its bytes to other libraries, as an array of uint8."""
 
@@ -562,8 +567,7 @@ class DLPackMemoryMethods:
             return self._to_bytes().__dlpack__(stream=stream, max_version=max_version,
                                                dl_device=dl_device, copy=copy)
         except (BufferError, GLib.Error) as error:
-            raise BufferError(_name_method(self, "__dlpack__", error)) \
-                from error.__cause__ or error
+            raise BufferError(_name_method(self, "__dlpack__", error)) from _get_cause(error)
 
     @property
     def __cuda_array_interface__(self):
@@ -573,7 +577,7 @@ class DLPackMemoryMethods:
             return self._to_bytes().__cuda_array_interface__
         except (AttributeError, GLib.Error) as error:
             raise AttributeError(_name_method(self, "__cuda_array_interface__", error)) \
-                from error.__cause__ or error
+                from _get_cause(error)
 
 
 _compute_interface = vars(DLPackMemoryMethods)["__cuda_array_interface__"].fget
