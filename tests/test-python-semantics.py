@@ -370,7 +370,9 @@ def test_missing_attributes(fixture):
                         ("ctypes", ("to_numpy()",)), ("clone", ("copy()",)),
                         ("to", ("to_numpy()", "copy_to()", "astype()")),
                         ("wait", ("memory.wait()",)), ("synchronize", ("memory.wait()",)),
-                        ("element_size", ("itemsize",))):
+                        ("element_size", ("itemsize",)), ("numel", ("size",)),
+                        ("data_ptr", ("device_address",)), ("permute", ("transpose()",)),
+                        ("contiguous", ("copy(order='C')",))):
         assert not hasattr(array, name)
         with raises(AttributeError, f"'Array' object has no attribute '{name}': ", *words):
             getattr(array, name)
@@ -402,11 +404,14 @@ def test_attributes_of_other_libraries(fixture):
                                 (stream, "wait", "synchronize()"), (stream, "done", "is_idle()"),
                                 (stream, "query", "is_idle()"),
                                 (stream, "record_event", "record()"),
+                                (stream, "add_callback", "call()"),
+                                (stream, "launch_host_func", "call()"),
                                 (stream, "wait_stream", "wait_event(other.record())"),
                                 (stream.record(), "done", "query()"),
                                 (stream.record(), "elapsed_time", "get_elapsed()"),
                                 (pool, "free_all_blocks", "trim()"),
                                 (pool, "total_bytes", "managed_bytes"),
+                                (pool, "get_limit", "limit"),
                                 (fixture.context, "mem_get_info", "get_memory_info()")):
         assert not hasattr(thing, name)
         assert hasattr(thing, advice.partition("(")[0])

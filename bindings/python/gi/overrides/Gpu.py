@@ -1117,7 +1117,7 @@ class MemoryPool(ScopeMethods, MemoryPoolMethods, Gpu.MemoryPool):
     allocate = __call__ = Gpu.MemoryPool.alloc_buffer
 
 
-_advise(MemoryPool, free_all_blocks="trim()", total_bytes="managed_bytes")
+_advise(MemoryPool, free_all_blocks="trim()", get_limit="limit", total_bytes="managed_bytes")
 MemoryPool = override(MemoryPool)
 add_attributes(MemoryPool)
 
@@ -1742,6 +1742,7 @@ class Stream(StreamFileMethods, AsyncStream, Gpu.Stream):
 
 _advise(Stream, finish="synchronize()", wait="synchronize()", is_done="is_idle()",
         done="is_idle()", query="is_idle()", record_event="record()",
+        add_callback="call()", launch_host_func="call()",
         wait_for_event="wait_event()", wait_stream="wait_event(other.record())")
 Stream = override(Stream)
 set_stream_class(Stream)
