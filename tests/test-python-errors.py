@@ -298,6 +298,8 @@ def memory_that_fails(fixture):
     yield lambda: stream.fill(GObject.new(Gpu.Buffer), 0, 0, 1), "the buffer was never initialised"
     yield (lambda: GObject.new(Gpu.Array).read_bytes(stream, Gpu.ArrayOrder.C, None),
            "Array.read_bytes: the array was never initialised")
+    yield (lambda: Gpu.Buffer(stream.context, 16).fill(1, stream=GObject.new(Gpu.Stream)),
+           "Buffer.fill: the stream was never initialised")
     yield lambda: GObject.new(Gpu.Event).call(int), "Event.call: the event was never initialised"
     if fixture.device.capabilities & Gpu.Capabilities.USER_EVENTS:
         written, gate = Gpu.Buffer(context, 96), fixture.user_event()

@@ -596,8 +596,9 @@ def _call_for_host(stream, function):
     address, event = get_pointer(stream.__gpointer__, None), ctypes.c_void_p()
     load_symbols()._gpu_binding_submit(ctypes.c_void_p(address), _SubmitFunc(call), None,
                                        ctypes.byref(event), None)
-    if not outcome:                             # the stream has joined a capture in the meantime
-        refuse_captured(stream)
+    if not outcome:
+        refuse_captured(stream)                 # it may have joined a capture in the meantime
+        return function()                       # otherwise raises the error of the stream
     return _take_outcome(outcome)
 
 
