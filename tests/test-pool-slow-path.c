@@ -125,8 +125,8 @@ check_refused (void)
   pool_assert_steps (&owner, "aaa");
   g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500 bytes, rounded to 4607: ",
-                         "the owner has no more; of 1023 bytes of the pool 1000 are active and 0 "
-                         "held, the largest held block has 0");
+                         "the owner has no more; the pool has 1023 bytes, of which 1000 are active "
+                         "and 0 held; the largest held block has 0");
   pool_assert_steps (&owner, "afafar0");
 
   /* The pool retries while make_room() returns TRUE */

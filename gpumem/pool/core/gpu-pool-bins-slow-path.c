@@ -605,9 +605,10 @@ refuse (const GpuPoolRequest  *request,
   _gpu_pool_bins_get_stats (bins, &stats);
 
   g_set_error (error, refused->domain, refused->code,
-               "no memory for %" G_GSIZE_FORMAT " bytes, rounded to %" G_GSIZE_FORMAT ": %s; of %"
-               G_GUINT64_FORMAT " bytes of the pool %" G_GUINT64_FORMAT " are active and %"
-               G_GUINT64_FORMAT " held, the largest held block has %" G_GUINT64_FORMAT,
+               "no memory for %" G_GSIZE_FORMAT " bytes, rounded to %" G_GSIZE_FORMAT
+               ": %s; the pool has %" G_GUINT64_FORMAT " bytes, of which %" G_GUINT64_FORMAT
+               " are active and %" G_GUINT64_FORMAT " held; the largest held block has %"
+               G_GUINT64_FORMAT,
                request->size, gpu_pool_bin_size (bins->bits, request->bin), refused->message,
                stats.managed_bytes, stats.active_bytes, stats.managed_bytes - stats.used_bytes,
                stats.largest_free);

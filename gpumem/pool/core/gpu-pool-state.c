@@ -380,9 +380,9 @@ _gpu_pool_set_refused (GpuPool               *pool,
                             limit - MIN (limit, stats.managed_bytes));
 
   g_set_error (error, GPU_ERROR, code,
-               "no memory for %" G_GSIZE_FORMAT " bytes: %s; of %" G_GUINT64_FORMAT
-               " bytes of the pool %" G_GUINT64_FORMAT " are active and %" G_GUINT64_FORMAT
-               " held, the largest free range has %" G_GUINT64_FORMAT "; %s",
+               "no memory for %" G_GSIZE_FORMAT " bytes: %s; the pool has %" G_GUINT64_FORMAT
+               " bytes, of which %" G_GUINT64_FORMAT " are active and %" G_GUINT64_FORMAT
+               " held; the largest free range has %" G_GUINT64_FORMAT "; %s",
                request->size, reason, stats.managed_bytes, stats.active_bytes,
                stats.managed_bytes - stats.used_bytes, stats.largest_free,
                rest != NULL ? rest : "the pool has no limit");
