@@ -429,6 +429,9 @@ def test_limit_of_constructor(fixture):
     equal(Gpu.MemoryPool(fixture.context, Gpu.MemoryPoolKind.BINS, limit=100).limit, 100)
     for limit in 0, None:
         equal(Gpu.MemoryPool(fixture.context, limit=limit).limit, 0)
+    with raises(TypeError, "context must be of type Gpu.Context, not Gpu.HostAllocator",
+                "Gpu.MemoryPool.new_for_allocator()"):
+        Gpu.MemoryPool(Gpu.HostAllocator(fixture.context))
     with raises(ValueError, "limit must be 0 to", "-1"):
         Gpu.MemoryPool(fixture.context, limit=-1)
     for limit in 1.5, 0.0, False, True, "1":

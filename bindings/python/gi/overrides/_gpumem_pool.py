@@ -5,7 +5,7 @@ statement frees."""
 from gi.repository import GObject
 
 from ..module import get_introspection_module
-from ._gpumem_checks import checked
+from ._gpumem_checks import checked, describe
 from ._gpumem_errors import ReleasedError
 
 Gpu = get_introspection_module("Gpu")
@@ -99,6 +99,9 @@ class MemoryPoolMethods:
 
     def __new__(cls, context, kind=Gpu.MemoryPoolKind.AUTOMATIC, flags=Gpu.MemoryFlags.NONE, *,
                 limit=None):
+        if isinstance(context, Gpu.Allocator):
+            raise TypeError(f"context must be of type Gpu.Context, not {describe(context)}: "
+                            "Gpu.MemoryPool.new_for_allocator() creates a pool over an allocator")
         pool = Gpu.MemoryPool.new(context, kind, flags)
         if limit is not None:
             pool.limit = limit
