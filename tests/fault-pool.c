@@ -183,12 +183,67 @@ use_edges (GpuContext *context, GError **error)
   return stream != NULL && use_parts (pool, stream, buffers, error);
 }
 
+/* A stream gets the memory of several buffers that pending work of another stream uses. A failed
+ * step must not change the buffers between them. */
+static gboolean
+take_over (GpuMemoryPool *pool, GpuStream *first, GpuStream *second, GError **error)
+{
+  GpuBuffer *buffers[6] = { NULL, };
+  g_autoptr (GpuBuffer) large = NULL;
+  gboolean success = TRUE;
+
+  for (guint8 i = 0; i < G_N_ELEMENTS (buffers) && success; i++)
+    {
+      buffers[i] = take_size (pool, 4 * MIB, first, i, error);
+      success = buffers[i] != NULL;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (buffers); i += 2)
+    g_clear_object (&buffers[i]);
+
+  large = success ? take_size (pool, 12 * MIB, second, 99, error) : NULL;
+  success = large != NULL && check (large, first, 99, error);
+
+  for (guint8 i = 1; i < G_N_ELEMENTS (buffers); i += 2)
+    {
+      if (buffers[i] != NULL && !check (buffers[i], second, i, success ? error : NULL))
+        success = FALSE;
+      g_clear_object (&buffers[i]);
+    }
+
+  return success;
+}
+
+static gboolean
+use_streams (GpuContext *context, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_EXPANDABLE,
+                                                        GPU_MEMORY_FLAGS_NONE, &local_error);
+  g_autoptr (GpuStream) first = NULL;
+  g_autoptr (GpuStream) second = NULL;
+
+  if (g_error_matches (local_error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    return TRUE;
+
+  if (pool == NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+
+  first = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  second = first != NULL ? gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error) : NULL;
+
+  return second != NULL && take_over (pool, first, second, error);
+}
+
 static gboolean
 pools (GpuContext *context, GError **error)
 {
   return use_kind (context, GPU_MEMORY_POOL_EXPANDABLE, error)
          && use_kind (context, GPU_MEMORY_POOL_SEGMENTS, error)
-         && use_kind (context, GPU_MEMORY_POOL_BINS, error) && use_edges (context, error);
+         && use_kind (context, GPU_MEMORY_POOL_BINS, error) && use_edges (context, error)
+         && use_streams (context, error);
 }
 
 int

@@ -2523,13 +2523,15 @@ test_pending_other (Fixture       *fixture,
   take_holes (fixture, blocks);
 }
 
-/* The same, if pending work of several streams uses the memory. */
+/* Allocates blocks of 4 MiB on the first stream, and frees every second one after use on all of the
+ * streams. */
 static void
-test_pending_shared (Fixture       *fixture,
-                     gconstpointer  data)
+share_holes (Fixture         *fixture,
+             SimStream      **streams,
+             guint            n_streams,
+             GpuMemoryBlock  *blocks[N_HOLES])
 {
-  SimStream *streams[] = { fixture->a, fixture->b, sim_stream_new (fixture->sim, G_MAXUINT64) };
-  GpuMemoryBlock *blocks[N_HOLES], *holes[N_HOLES];
+  GpuMemoryBlock *holes[N_HOLES];
 
   for (guint i = 0; i < N_HOLES; i++)
     {
@@ -2540,17 +2542,43 @@ test_pending_shared (Fixture       *fixture,
     {
       guint64 address = _gpu_pool_block_get_address (holes[i]);
 
-      for (guint k = 1; k < G_N_ELEMENTS (streams); k++)
+      for (guint k = 1; k < n_streams; k++)
         {
           sim_order (streams[k], streams[k - 1]);
           sim_use (fixture->sim, streams[k], address, 4 * MIB);
         }
       sim_give (fixture->sim, address, 4 * MIB);
-      _gpu_pool_release_all (holes[i], (const gpointer *) streams, G_N_ELEMENTS (streams));
+      _gpu_pool_release_all (holes[i], (const gpointer *) streams, n_streams);
     }
+}
 
+/* The same, if pending work of several streams uses the memory. */
+static void
+test_pending_shared (Fixture       *fixture,
+                     gconstpointer  data)
+{
+  SimStream *streams[] = { fixture->a, fixture->b, sim_stream_new (fixture->sim, G_MAXUINT64) };
+  GpuMemoryBlock *blocks[N_HOLES];
+
+  share_holes (fixture, streams, G_N_ELEMENTS (streams), blocks);
   take_holes (fixture, blocks);
   sim_stream_unref (streams[2]);
+}
+
+/* Creates the pool again, with other operations of its streams, and with get_frozen(). */
+static void
+replace_pool (Fixture                *fixture,
+              const GpuPoolStreamOps *stream_ops)
+{
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64 };
+  GpuPoolOps ops = sim_ops;
+  GpuPoolConfig config;
+
+  ops.is_frozen = get_frozen;
+  sim_config (fixture->sim, &config);
+  _gpu_pool_free (fixture->pool);
+  fixture->pool = _gpu_pool_new (&config, &ops, fixture->sim, stream_ops, NULL);
+  _gpu_pool_set_limits (fixture->pool, &limits);
 }
 
 static gpointer waiting_key;
@@ -2569,15 +2597,9 @@ test_pending_waiting (Fixture       *fixture,
 {
   GpuPoolStreamOps ops = sim_stream_ops;
   GpuMemoryBlock *blocks[N_HOLES], *block;
-  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64 };
-  GpuPoolConfig config;
 
   ops.is_free = is_not_waiting;
-  sim_config (fixture->sim, &config);
-  _gpu_pool_free (fixture->pool);
-  fixture->pool = _gpu_pool_new (&config, &sim_ops, fixture->sim, &ops, NULL);
-  _gpu_pool_set_limits (fixture->pool, &limits);
-
+  replace_pool (fixture, &ops);
   take_around_holes (fixture, blocks);
   sim_set_capacity (fixture->sim, 256 * MIB);
   waiting_key = GPOINTER_TO_INT (data) ? fixture->a : fixture->b;
@@ -2585,6 +2607,68 @@ test_pending_waiting (Fixture       *fixture,
   g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 0);
 
   waiting_key = NULL;
+  give (fixture, block, fixture->b);
+  give_around_holes (fixture, blocks);
+}
+
+/* If one of the streams that used the memory waits for an action of the program, the pool neither
+ * waits for the others nor orders the stream after them: it cannot take over the memory. */
+static void
+test_pending_partly (Fixture       *fixture,
+                     gconstpointer  data)
+{
+  SimStream *streams[] = { fixture->a, sim_stream_new (fixture->sim, G_MAXUINT64) };
+  GpuPoolStreamOps ops = sim_stream_ops;
+  GpuMemoryBlock *blocks[N_HOLES], *block;
+
+  ops.is_free = is_not_waiting;
+  replace_pool (fixture, &ops);
+  share_holes (fixture, streams, G_N_ELEMENTS (streams), blocks);
+  waiting_key = streams[1];
+  block = take (fixture, 12 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+
+  waiting_key = NULL;
+  give (fixture, block, fixture->b);
+  give_around_holes (fixture, blocks);
+  sim_stream_unref (streams[1]);
+}
+
+static gpointer capturing_key;
+
+static gboolean
+is_capturing (gpointer key)
+{
+  return key == capturing_key;
+}
+
+/* A stream that is being captured gets no memory with pending uses of other streams, even if it was
+ * ordered after them earlier: until the capture ends, no other stream could use that memory. */
+static void
+test_pending_capturing (Fixture       *fixture,
+                        gconstpointer  data)
+{
+  GpuPoolStreamOps ops = sim_stream_ops;
+  GpuMemoryBlock *blocks[N_HOLES], *block, *first;
+  guint64 managed;
+
+  ops.is_capturing = is_capturing;
+  replace_pool (fixture, &ops);
+  take_around_holes (fixture, blocks);
+  sim_set_capacity (fixture->sim, 256 * MIB);
+  first = take (fixture, 512 * KIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).n_steals, ==, 1);
+
+  is_frozen = TRUE;
+  capturing_key = fixture->b;
+  managed = get_stats (fixture).managed_bytes;
+  block = take (fixture, 4 * MIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, managed + 4 * MIB);
+
+  is_frozen = FALSE;
+  capturing_key = NULL;
+  give (fixture, first, fixture->b);
   give (fixture, block, fixture->b);
   give_around_holes (fixture, blocks);
 }
@@ -2997,6 +3081,8 @@ add_chunks (void)
   add_pending ("shared", FALSE, test_pending_shared);
   add_pending ("waiting-other", TRUE, test_pending_waiting);
   add_pending ("waiting-own", FALSE, test_pending_waiting);
+  add_pending ("partly", FALSE, test_pending_partly);
+  add_pending ("capturing", FALSE, test_pending_capturing);
   add_pending ("failure", FALSE, test_pending_failure);
   add_pending ("trimmed", FALSE, test_pending_trimmed);
   add_pending ("forgotten", FALSE, test_pending_forgotten);

@@ -417,6 +417,99 @@ segments_shared (TestFixture *fixture)
   check_shared (fixture, GPU_MEMORY_POOL_SEGMENTS);
 }
 
+/* --- memory of other streams ------------------------------------------------------------ */
+
+#define N_HOLES    3
+#define HOLE_WORDS (1024 * 1024)
+
+static void
+use_words (Worker *worker, GpuBuffer *buffer, guint32 n, guint32 seed)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_launch (worker->stream, worker->kernels->fill, &grid, NULL, &error,
+                                     buffer, n, seed), error);
+  test_assert_ok (gpu_stream_launch (worker->stream, worker->kernels->check, &grid, NULL, &error,
+                                     buffer, n, seed, worker->counts), error);
+  worker->n_words += n;
+}
+
+/* Allocates buffers on the first stream, and frees every second one. With @is_shared, the work of
+ * both streams on these is pending. */
+static void
+make_holes (Worker *workers, gboolean is_shared, GpuBuffer **kept)
+{
+  GpuBuffer *holes[N_HOLES];
+
+  for (guint i = 0; i < N_HOLES; i++)
+    {
+      holes[i] = take (&workers[0], HOLE_WORDS * 4);
+      kept[i] = take (&workers[0], HOLE_WORDS * 4);
+    }
+  for (guint i = 0; i < N_HOLES; i++)
+    {
+      use_words (&workers[0], holes[i], HOLE_WORDS, i);
+      use_words (&workers[0], kept[i], HOLE_WORDS, ~i);
+      if (is_shared)
+        use_words (&workers[1], holes[i], HOLE_WORDS, 7 * i);
+      g_object_unref (holes[i]);
+    }
+}
+
+/* The last stream gets memory that pending work of other streams uses, without a wait of the host,
+ * and uses the memory after that work. */
+static void
+check_taken_over (TestFixture *fixture, const Kernels *kernels, gboolean is_shared)
+{
+  g_autoptr (GpuMemoryPool) pool = test_pool (fixture, GPU_MEMORY_POOL_EXPANDABLE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (TestHold) hold = NULL;
+  g_autoptr (GpuBuffer) large = NULL;
+  GpuBuffer *kept[N_HOLES];
+  Worker workers[3];
+  guint64 managed;
+
+  for (guint i = 0; i < G_N_ELEMENTS (workers); i++)
+    workers[i] = (Worker) { .kernels = kernels, .pool = pool,
+                            .stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING),
+                            .counts = test_buffer_filled (fixture, COUNTS_SIZE, 0) };
+  hold = test_hold (workers[0].stream);
+  make_holes (workers, is_shared, kept);
+  managed = test_pool_get_figure (pool, "managed-bytes");
+  large = take (&workers[2], N_HOLES * HOLE_WORDS * 4);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), <, managed + 4 * HOLE_WORDS);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-waits"), >, 0);
+  use_words (&workers[2], large, N_HOLES * HOLE_WORDS, 99);
+
+  test_hold_release (hold);
+  for (guint i = 0; i < N_HOLES; i++)
+    {
+      test_assert_ok (gpu_stream_launch (workers[2].stream, kernels->check, &grid, NULL, &error,
+                                         kept[i], HOLE_WORDS, ~i, workers[2].counts), error);
+      workers[2].n_words += HOLE_WORDS;
+      g_object_unref (kept[i]);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (workers); i++)
+    {
+      assert_counts (workers[i].counts, 0, workers[i].n_words);
+      g_object_unref (workers[i].counts);
+      g_object_unref (workers[i].stream);
+    }
+}
+
+static void
+expandable_taken_over (TestFixture *fixture)
+{
+  Kernels kernels;
+
+  if (!has_pool (fixture, GPU_MEMORY_POOL_EXPANDABLE, FALSE) || !test_can_hold (fixture))
+    return;
+  kernels_init (&kernels, fixture, FALSE);
+  check_taken_over (fixture, &kernels, FALSE);
+  check_taken_over (fixture, &kernels, TRUE);
+  kernels_clear (&kernels);
+}
+
 /* The check kernel detects wrong words. */
 static void
 wrong_words (TestFixture *fixture)
@@ -457,6 +550,7 @@ main (int argc, char **argv)
   test_add ("expandable/shared", expandable_shared);
   test_add ("segments/shared", segments_shared);
   test_add ("bins/buffers", bins_buffers);
+  test_add ("expandable/taken-over", expandable_taken_over);
 
   return test_run ();
 }

@@ -4,28 +4,29 @@
 
 #include "gpumem/pool/core/gpu-pool-private.h"
 
-/* Removes the uses that are known to have completed from the list of uses. Replaces the uses that
- * @stream (nullable) is ordered after, if any, with a use by @stream. */
+/* Removes the uses that are known to have completed from the list of uses. If @stream (nullable) is
+ * ordered after all others, replaces them with one use by @stream. */
 static void
 drop_uses (GpuPoolShared *shared,
            GpuPoolStream *stream)
 {
-  gboolean any_followed = FALSE;
+  guint n_followed = 0;
 
   for (guint i = shared->n_uses; i > 0; i--)
     {
-      const GpuPoolUse use = shared->uses[i - 1];
-      gboolean is_completed = gpu_pool_stream_has_reached (use.stream, use.use_seq);
-      gboolean is_followed = !is_completed && stream != NULL
-                             && _gpu_pool_use_is_followed (&use, stream);
+      const GpuPoolUse *use = &shared->uses[i - 1];
 
-      any_followed |= is_followed;
-      if (is_completed || is_followed)
+      if (gpu_pool_stream_has_reached (use->stream, use->use_seq))
         shared->uses[i - 1] = shared->uses[--shared->n_uses];
+      else
+        n_followed += stream != NULL && _gpu_pool_use_is_followed (use, stream);
     }
 
-  if (any_followed)
-    shared->uses[shared->n_uses++] = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
+  if (n_followed > 0 && n_followed == shared->n_uses)
+    {
+      shared->uses[0] = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
+      shared->n_uses = 1;
+    }
 }
 
 /* Polls the uses of the freed blocks that had pending uses on several streams. First records a
@@ -60,8 +61,8 @@ poll_shared (GpuPool *pool)
 
 /* Checks the freed blocks that had pending uses on several streams. A block with only one pending
  * use left becomes free memory of the stream of that use, if that stream fits a node. A block with
- * none left becomes free memory without a pending use. A use by @stream (nullable) replaces
- * the uses that @stream is ordered after. */
+ * none left becomes free memory without a pending use. A use by @stream (nullable) replaces the
+ * uses of a block if @stream is ordered after all of them. */
 static gboolean
 reclaim_shared (GpuPool       *pool,
                 GpuPoolStream *stream)
@@ -136,6 +137,19 @@ is_worth_waiting (const GpuPoolRequest *request,
   return request == NULL || (stream != request->stream && _gpu_pool_stream_is_free (stream));
 }
 
+/* Returns whether @shared cannot serve @request before an action of the program. */
+static gboolean
+is_blocked (const GpuPoolRequest *request,
+            const GpuPoolShared  *shared)
+{
+  for (guint i = 0; request != NULL && i < shared->n_uses; i++)
+    if (shared->uses[i].stream != request->stream
+        && !_gpu_pool_stream_is_free (shared->uses[i].stream))
+      return TRUE;
+
+  return FALSE;
+}
+
 /* Adds the pending uses to @uses: the latest of the free ranges of each stream, and those of the
  * freed blocks that several streams have used. */
 static void
@@ -160,6 +174,9 @@ list_uses_in (GpuPool              *heap,
   for (guint i = 0; i < heap->shared->len; i++)
     {
       const GpuPoolShared *shared = g_ptr_array_index (heap->shared, i);
+
+      if (is_blocked (request, shared))
+        continue;
 
       for (guint k = 0; k < shared->n_uses; k++)
         if (is_worth_waiting (request, shared->uses[k].stream))
@@ -222,7 +239,8 @@ _gpu_pool_take_over (GpuPool              *pool,
   /* The streams of threads that contend for the pool would take the memory from each other again
    * and again. */
   if (request->stream == NULL || gpu_pool_n_heaps (pool) > 1
-      || !_gpu_pool_stream_is_free (request->stream))
+      || !_gpu_pool_stream_is_free (request->stream)
+      || _gpu_pool_stream_is_capturing (request->stream))
     return FALSE;
 
   list_uses_in (pool, request, uses);
