@@ -827,6 +827,9 @@ test_assert_error_at (const char *location, GError **error, GQuark domain, int c
   if (!g_error_matches (*error, domain, code))
     g_error ("%s: expected %s %d, got %s %d: %s", location, g_quark_to_string (domain), code,
              g_quark_to_string ((*error)->domain), (*error)->code, (*error)->message);
+  if (domain == G_IO_ERROR && code == G_IO_ERROR_CANCELLED
+      && !g_str_has_prefix ((*error)->message, "gpu_"))
+    g_error ("%s: no function in the text '%s'", location, (*error)->message);
 
   va_start (words, code);
   while ((word = va_arg (words, const char *)) != NULL)

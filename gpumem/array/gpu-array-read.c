@@ -372,9 +372,10 @@ land_async (GTask      *task,
 
 static Landing *
 land_finish (GAsyncResult  *result,
+             const char    *function,
              GError       **error)
 {
-  Landing *landing = g_task_propagate_pointer (G_TASK (result), error);
+  Landing *landing = _gpu_error_propagate_pointer (result, function, error);
 
   if (landing != NULL)
     landing_end (landing);
@@ -443,7 +444,7 @@ gpu_array_read_bytes_finish (GpuArray      *array,
 
   g_return_val_if_fail (g_task_is_valid (result, array), NULL);
 
-  landing = land_finish (result, error);
+  landing = land_finish (result, "gpu_array_read_bytes_async", error);
 
   if (landing == NULL)
     return NULL;
@@ -526,7 +527,7 @@ gpu_array_read_strided_finish (GpuArray      *array,
 
   g_return_val_if_fail (g_task_is_valid (result, array), FALSE);
 
-  landing = land_finish (result, error);
+  landing = land_finish (result, "gpu_array_read_strided_async", error);
 
   if (landing == NULL)
     return FALSE;

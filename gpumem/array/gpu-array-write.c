@@ -213,7 +213,7 @@ gpu_array_write_bytes_finish (GpuArray      *array,
 {
   g_return_val_if_fail (g_task_is_valid (result, array), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_array_write_bytes_async", error);
 }
 
 /**

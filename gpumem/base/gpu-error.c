@@ -59,6 +59,46 @@ _gpu_error_check_cancelled (GCancellable  *cancellable,
   return FALSE;
 }
 
+/* Takes ownership of @failure, which is nullable. */
+static void
+propagate (GError      *failure,
+           const char  *function,
+           GError     **error)
+{
+  if (g_error_matches (failure, G_IO_ERROR, G_IO_ERROR_CANCELLED)
+      && !g_str_has_prefix (failure->message, "gpu_"))
+    g_prefix_error (&failure, "%s: ", function);
+
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+}
+
+gboolean
+_gpu_error_propagate_boolean (GAsyncResult  *result,
+                              const char    *function,
+                              GError       **error)
+{
+  GError *failure = NULL;
+  gboolean success = g_task_propagate_boolean (G_TASK (result), &failure);
+
+  propagate (failure, function, error);
+
+  return success;
+}
+
+gpointer
+_gpu_error_propagate_pointer (GAsyncResult  *result,
+                              const char    *function,
+                              GError       **error)
+{
+  GError *failure = NULL;
+  gpointer pointer = g_task_propagate_pointer (G_TASK (result), &failure);
+
+  propagate (failure, function, error);
+
+  return pointer;
+}
+
 gboolean
 _gpu_error_is_out_of_memory (const GError *error)
 {

@@ -373,7 +373,7 @@ gpu_buffer_read_bytes_finish (GpuBuffer     *buffer,
 {
   g_return_val_if_fail (g_task_is_valid (result, buffer), NULL);
 
-  return g_task_propagate_pointer (G_TASK (result), error);
+  return _gpu_error_propagate_pointer (result, "gpu_buffer_read_bytes_async", error);
 }
 
 /**
@@ -499,7 +499,7 @@ gpu_buffer_write_bytes_finish (GpuBuffer     *buffer,
 {
   g_return_val_if_fail (g_task_is_valid (result, buffer), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_buffer_write_bytes_async", error);
 }
 
 /**
@@ -711,7 +711,7 @@ gpu_buffer_copy_finish (GpuBuffer     *buffer,
 {
   g_return_val_if_fail (g_task_is_valid (result, buffer), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_buffer_copy_async", error);
 }
 
 /**
@@ -822,5 +822,5 @@ gpu_buffer_map_finish (GpuBuffer     *buffer,
 {
   g_return_val_if_fail (g_task_is_valid (result, buffer), NULL);
 
-  return g_task_propagate_pointer (G_TASK (result), error);
+  return _gpu_error_propagate_pointer (result, "gpu_buffer_map_async", error);
 }

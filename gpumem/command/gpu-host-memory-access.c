@@ -190,7 +190,7 @@ gpu_host_memory_synchronize_finish (GpuHostMemory  *memory,
 {
   g_return_val_if_fail (g_task_is_valid (result, memory), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_host_memory_synchronize_async", error);
 }
 
 static void

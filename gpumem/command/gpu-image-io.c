@@ -2,6 +2,7 @@
 /* The blocking methods of images, and their asynchronous variants. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/memory/gpu-image-private.h"
@@ -246,7 +247,7 @@ gpu_image_read_bytes_finish (GpuImage      *image,
 {
   g_return_val_if_fail (g_task_is_valid (result, image), NULL);
 
-  return g_task_propagate_pointer (G_TASK (result), error);
+  return _gpu_error_propagate_pointer (result, "gpu_image_read_bytes_async", error);
 }
 
 /* Fails if @size exceeds the size of the region. _gpu_timeline_write_region() fails if @size is too
@@ -416,7 +417,7 @@ gpu_image_write_bytes_finish (GpuImage      *image,
 {
   g_return_val_if_fail (g_task_is_valid (result, image), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_image_write_bytes_async", error);
 }
 
 /**
@@ -570,5 +571,5 @@ gpu_image_map_finish (GpuImage      *image,
 {
   g_return_val_if_fail (g_task_is_valid (result, image), NULL);
 
-  return g_task_propagate_pointer (G_TASK (result), error);
+  return _gpu_error_propagate_pointer (result, "gpu_image_map_async", error);
 }

@@ -120,7 +120,7 @@ gpu_memory_wait_finish (GpuMemory     *memory,
 {
   g_return_val_if_fail (g_task_is_valid (result, memory), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_memory_wait_async", error);
 }
 
 /**

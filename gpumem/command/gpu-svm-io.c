@@ -2,6 +2,7 @@
 /* Operations on shared virtual memory: map, prefetch, advise and attach. */
 #include "config.h"
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
@@ -118,7 +119,7 @@ gpu_svm_map_finish (GpuSvm        *svm,
 {
   g_return_val_if_fail (g_task_is_valid (result, svm), NULL);
 
-  return g_task_propagate_pointer (G_TASK (result), error);
+  return _gpu_error_propagate_pointer (result, "gpu_svm_map_async", error);
 }
 
 typedef struct

@@ -937,7 +937,7 @@ gpu_memory_read_file_finish (GpuMemory     *memory,
 {
   g_return_val_if_fail (g_task_is_valid (result, memory), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_memory_read_file_async", error);
 }
 
 /**
@@ -1055,5 +1055,5 @@ gpu_memory_write_file_finish (GpuMemory     *memory,
 {
   g_return_val_if_fail (g_task_is_valid (result, memory), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_memory_write_file_async", error);
 }

@@ -529,5 +529,5 @@ gpu_memory_splice_finish (GpuMemory     *memory,
 {
   g_return_val_if_fail (g_task_is_valid (result, memory), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, function, error);
 }

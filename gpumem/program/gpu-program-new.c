@@ -5,6 +5,7 @@
 
 #include <gpumem/gpumem.h>
 
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/device/gpu-context-private.h"
@@ -218,7 +219,7 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
   g_return_val_if_fail (g_task_is_valid (result, NULL), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  return g_task_propagate_pointer (G_TASK (result), error);
+  return _gpu_error_propagate_pointer (result, "gpu_program_new_from_source_async", error);
 }
 
 /**

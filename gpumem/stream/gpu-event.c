@@ -906,7 +906,7 @@ gpu_event_wait_finish (GpuEvent      *event,
 {
   g_return_val_if_fail (g_task_is_valid (result, event), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_event_wait_async", error);
 }
 
 /* The data of an idle source. Holds a reference to a watched event until GpuEvent::completed is

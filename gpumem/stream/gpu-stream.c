@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-error-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/device/gpu-device-private.h"
@@ -1307,7 +1308,7 @@ gpu_stream_synchronize_finish (GpuStream     *stream,
 {
   g_return_val_if_fail (g_task_is_valid (result, stream), FALSE);
 
-  return g_task_propagate_boolean (G_TASK (result), error);
+  return _gpu_error_propagate_boolean (result, "gpu_stream_synchronize_async", error);
 }
 
 /**
