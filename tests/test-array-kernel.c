@@ -136,7 +136,7 @@ check_fill (TestFixture *fixture,
             TestArray   *model)
 {
   const gsize size = gpu_dtype_get_item_size (gpu_array_get_dtype (model->array));
-  const gsize n = gpu_array_get_size (model->array);
+  const gsize n = gpu_array_get_n_elements (model->array);
   g_autoptr (GBytes) value = test_random_bytes (size);
   g_autofree guint8 *repeated = g_malloc (n * size);
   g_autoptr (GBytes) elements = NULL;

@@ -366,6 +366,80 @@ result_dropped (TestFixture *fixture)
   test_wait_until (&freed);
 }
 
+/* --- arrays ----------------------------------------------------------------------------------- */
+
+/* Checks the elements in even and in odd columns. */
+static void
+check_columns (GpuArray *array, guint32 even, guint32 odd)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) got = gpu_array_read_bytes (array, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
+  const guint32 *numbers;
+
+  g_assert_no_error (error);
+  numbers = g_bytes_get_data (got, NULL);
+  for (gsize i = 0; i < g_bytes_get_size (got) / sizeof *numbers; i++)
+    g_assert_cmpuint (numbers[i], ==, i % 2 == 0 ? even : odd);
+}
+
+static void
+fill_array (GpuStream *stream, GpuArray *array, guint32 value)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new (&value, sizeof value);
+
+  test_assert_ok (gpu_stream_fill_array (stream, array, bytes, &error), error);
+}
+
+/* A fill of many regions and a copy of rows with gaps, which kernels do. The first use of these
+ * kernels is in the capture. */
+static void
+arrays (TestFixture *fixture)
+{
+  const gssize shape[] = { N / 8, 8 }, narrow[] = { N / 8, 4 };
+  g_autoptr (GpuArray) from = NULL;
+  g_autoptr (GpuArray) to = NULL;
+  g_autoptr (GpuArray) columns = NULL;
+  g_autoptr (GError) error = NULL;
+  gint64 rows[N / 8];
+  Replay replay;
+
+  if (!test_can_capture (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)
+    rows[i] = (gint64) (N / 8 - 1 - i);
+  from = gpu_array_new (fixture->context, GPU_DTYPE_UINT32, shape, 2, &error);
+  g_assert_no_error (error);
+  to = gpu_array_new (fixture->context, GPU_DTYPE_UINT32, narrow, 2, &error);
+  g_assert_no_error (error);
+  columns = gpu_array_slice (from, 1, 0, 8, 2, &error);
+  g_assert_no_error (error);
+  fill_array (fixture->stream, from, 1);
+  fill_array (fixture->stream, to, 2);
+  test_synchronize (fixture->stream);
+
+  replay_begin (&replay, fixture);
+  fill_array (replay.stream, columns, 3);
+  test_assert_ok (gpu_stream_take_rows (replay.stream, to, columns, rows, G_N_ELEMENTS (rows),
+                                        &error), error);
+  memset (rows, 0x7f, sizeof rows);
+  replay_end (&replay);
+  check_columns (from, 1, 1);
+  check_columns (to, 2, 2);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      replay_run (&replay, replay.stream);
+      check_columns (from, 3, 1);
+      check_columns (to, 3, 3);
+      fill_array (fixture->stream, columns, 4);
+      fill_array (fixture->stream, to, 5);
+      test_synchronize (fixture->stream);
+    }
+  replay_clear (&replay);
+}
+
 #endif
 
 int
@@ -374,6 +448,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
 #ifdef HAVE_CUDA
   test_add ("repeated", repeated);
+  test_add ("arrays", arrays);
   test_add ("joined", joined);
   test_add ("page-locked", page_locked);
   test_add ("filled", filled);
