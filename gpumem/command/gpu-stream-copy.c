@@ -331,17 +331,6 @@ set_peers (GpuTimeline         *timeline,
   return TRUE;
 }
 
-static inline gboolean
-check_peers (GpuTimeline         *timeline,
-             const GpuRangeCopy  *copy,
-             GpuSubmission       *submission,
-             GError             **error)
-{
-  return (G_LIKELY (copy->destination->storage->context == timeline->context)
-          && G_LIKELY (copy->source->storage->context == timeline->context))
-         || set_peers (timeline, copy, submission, error);
-}
-
 static gboolean
 is_pageable (GpuMemory *memory)
 {
@@ -384,6 +373,48 @@ submit_host_copy (GpuTimeline    *timeline,
   return _gpu_submit_staged (timeline, submission, copy.staged, pending, error);
 }
 
+static inline gboolean
+is_local (const GpuTimeline  *timeline,
+          const GpuRangeCopy *copy)
+{
+  return copy->destination->storage->context == timeline->context
+         && copy->source->storage->context == timeline->context;
+}
+
+/* Returns whether the copy may be staged. */
+static inline gboolean
+is_host_copy (const GpuRangeCopy *copy)
+{
+  return copy->size > GPU_STAGING_SIZE_MIN
+         && copy->source->has_host_data != copy->destination->has_host_data;
+}
+
+/* Submits a copy of bytes to themselves, a copy of another context, or a large copy from or to host
+ * memory. */
+GPU_COLD static gboolean
+submit_other_copy (GpuTimeline         *timeline,
+                   const char          *function,
+                   const GpuRangeCopy  *copy,
+                   GpuAccess           *accesses,
+                   gboolean             does_nothing,
+                   GpuPending          *pending,
+                   GError             **error)
+{
+  GpuSubmission submission = { .function = function, .accesses = accesses, .n_accesses = 2,
+                               .run = run_copy, .operation = accesses };
+
+  if (!is_local (timeline, copy) && !set_peers (timeline, copy, &submission, error))
+    return FALSE;
+
+  if (does_nothing)
+    submission.run = _gpu_run_nothing;
+
+  if (is_host_copy (copy) && !submission.peers)
+    return submit_host_copy (timeline, &submission, pending, error);
+
+  return _gpu_submit (timeline, &submission, pending, error);
+}
+
 /* Inline in gpu_stream_copy(). */
 G_ALWAYS_INLINE inline gboolean
 _gpu_timeline_copy_direct (GpuTimeline         *timeline,
@@ -394,24 +425,20 @@ _gpu_timeline_copy_direct (GpuTimeline         *timeline,
 {
   GpuAccess accesses[] = { { copy->source, FALSE, copy->source_offset, copy->size },
                            { copy->destination, TRUE, copy->destination_offset, copy->size } };
-  GpuSubmission submission = { .function = function, .accesses = accesses,
-                               .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
-                               .operation = accesses };
-
   gboolean does_nothing = FALSE;
 
-  if (!check_overlap (copy, &does_nothing, function, error)
-      || !check_peers (timeline, copy, &submission, error))
+  if (!check_overlap (copy, &does_nothing, function, error))
     return FALSE;
 
-  if (G_UNLIKELY (does_nothing))
-    submission.run = _gpu_run_nothing;
+  if (G_UNLIKELY (does_nothing) || G_UNLIKELY (!is_local (timeline, copy))
+      || G_UNLIKELY (is_host_copy (copy)))
+    return submit_other_copy (timeline, function, copy, accesses, does_nothing, pending, error);
 
-  if (G_UNLIKELY (copy->size > GPU_STAGING_SIZE_MIN) && !submission.peers
-      && copy->source->has_host_data != copy->destination->has_host_data)
-    return submit_host_copy (timeline, &submission, pending, error);
-
-  return _gpu_submit_inline (timeline, &submission, pending, error);
+  return _gpu_submit_inline (timeline,
+                             &(GpuSubmission) { .function = function, .accesses = accesses,
+                                                .n_accesses = G_N_ELEMENTS (accesses),
+                                                .run = run_copy, .operation = accesses },
+                             pending, error);
 }
 
 G_ALWAYS_INLINE inline gboolean

@@ -756,7 +756,7 @@ _gpu_submit_marked (GpuTimeline          *timeline,
   return _gpu_submit (timeline, &marked, pending, error);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
              GpuPending           *pending,
