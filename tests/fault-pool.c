@@ -89,29 +89,45 @@ use (GpuMemoryPool *pool, GpuStream *first, GpuStream *second, GError **error)
          && move (kept, first, second, 3, error);
 }
 
+/* Makes a pool and two streams. Sets @pool to NULL if the device has no such pools. */
 static gboolean
-use_kind (GpuContext *context, GpuMemoryPoolKind kind, GError **error)
+make_pool (GpuContext *context, GpuMemoryPoolKind kind, GpuMemoryPool **pool, GpuStream **first,
+           GpuStream **second, GError **error)
 {
   g_autoptr (GError) local_error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, kind, GPU_MEMORY_FLAGS_NONE,
-                                                        &local_error);
-  g_autoptr (GpuStream) first = NULL;
-  g_autoptr (GpuStream) second = NULL;
-  g_autoptr (GpuBuffer) last = NULL;
+
+  *pool = gpu_memory_pool_new (context, kind, GPU_MEMORY_FLAGS_NONE, &local_error);
 
   if (g_error_matches (local_error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
     return TRUE;
 
-  if (pool == NULL)
+  if (*pool == NULL)
     {
       g_propagate_error (error, g_steal_pointer (&local_error));
       return FALSE;
     }
 
-  first = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
-  second = first != NULL ? gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error) : NULL;
+  *first = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  *second = *first != NULL ? gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error) : NULL;
 
-  if (second == NULL || !use (pool, first, second, error))
+  return *second != NULL;
+}
+
+static gboolean
+use_kind (GpuContext *context, GpuMemoryPoolKind kind, GError **error)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuStream) first = NULL;
+  g_autoptr (GpuStream) second = NULL;
+  g_autoptr (GpuBuffer) last = NULL;
+
+  if (!make_pool (context, kind, &pool, &first, &second, error))
+    return FALSE;
+
+  if (pool == NULL)
+    return TRUE;
+
+  if (!use (pool, first, second, error))
     return FALSE;
 
   gpu_memory_pool_trim (pool, SIZE);
@@ -216,25 +232,12 @@ take_over (GpuMemoryPool *pool, GpuStream *first, GpuStream *second, GError **er
 static gboolean
 use_streams (GpuContext *context, GError **error)
 {
-  g_autoptr (GError) local_error = NULL;
-  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, GPU_MEMORY_POOL_EXPANDABLE,
-                                                        GPU_MEMORY_FLAGS_NONE, &local_error);
+  g_autoptr (GpuMemoryPool) pool = NULL;
   g_autoptr (GpuStream) first = NULL;
   g_autoptr (GpuStream) second = NULL;
 
-  if (g_error_matches (local_error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
-    return TRUE;
-
-  if (pool == NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&local_error));
-      return FALSE;
-    }
-
-  first = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
-  second = first != NULL ? gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error) : NULL;
-
-  return second != NULL && take_over (pool, first, second, error);
+  return make_pool (context, GPU_MEMORY_POOL_EXPANDABLE, &pool, &first, &second, error)
+         && (pool == NULL || take_over (pool, first, second, error));
 }
 
 static gboolean
