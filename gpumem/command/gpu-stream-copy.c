@@ -8,7 +8,7 @@
 #include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
-#include "gpumem/stream/gpu-submission-inline.h"
+#include "gpumem/stream/gpu-submission-inline-private.h"
 
 /* A copy between a memory object and host memory. */
 typedef struct

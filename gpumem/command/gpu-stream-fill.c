@@ -10,7 +10,7 @@
 #include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-region-private.h"
-#include "gpumem/stream/gpu-submission-inline.h"
+#include "gpumem/stream/gpu-submission-inline-private.h"
 
 /* The largest pattern that every driver supports, in bytes. */
 #define MAX_NATIVE_PATTERN 128

@@ -7,7 +7,7 @@
 #include "gpumem/program/gpu-launch-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
-#include "gpumem/stream/gpu-submission-inline.h"
+#include "gpumem/stream/gpu-submission-inline-private.h"
 
 /* The largest number of arguments for which a launch allocates no memory. */
 #define FEW_ARGUMENTS 16

@@ -6,7 +6,7 @@
 #include "gpumem/base/gpu-marks-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-submission-hazard-private.h"
-#include "gpumem/stream/gpu-submission-inline.h"
+#include "gpumem/stream/gpu-submission-inline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
 const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
