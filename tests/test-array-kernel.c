@@ -10,6 +10,10 @@
 
 #define MAX_DIMS 4
 
+/* One type of each power of two in bytes. */
+#define PLAIN_DTYPES \
+  GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32, GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128
+
 static guint
 count_live (const char *kind)
 {
@@ -106,8 +110,7 @@ kernel_permuted (TestFixture *fixture)
 {
   g_autoptr (GpuDType) odd = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 12, NULL);
   g_autoptr (GpuDType) large = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 48, NULL);
-  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
-                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128, odd, large };
+  GpuDType *const dtypes[] = { PLAIN_DTYPES, odd, large };
   const guint before = count_live ("kernel-core");
 
   for (guint i = 0; i < 400; i++)
@@ -158,8 +161,7 @@ kernel_filled (TestFixture *fixture)
 {
   g_autoptr (GpuDType) odd = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 12, NULL);
   g_autoptr (GpuDType) large = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 48, NULL);
-  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
-                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128, odd, large };
+  GpuDType *const dtypes[] = { PLAIN_DTYPES, odd, large };
   const gboolean has_out_of_order = (gpu_device_get_capabilities (fixture->device)
                                      & GPU_CAPABILITIES_OUT_OF_ORDER) != 0;
   const gssize shapes[][MAX_DIMS] = { { 40, 3, 3, 2 }, { 5, 20, 3, 4 }, { 2, 3, 20, 7 } };
@@ -251,8 +253,7 @@ check_turned (TestFixture   *fixture,
 static void
 kernel_tiles (TestFixture *fixture)
 {
-  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
-                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128 };
+  GpuDType *const dtypes[] = { PLAIN_DTYPES };
   const gssize shapes[][2] = {
     { 128, 128 }, { 256, 128 }, { 132, 260 }, { 260, 68 }, { 64, 132 }, { 130, 134 }, { 129, 131 },
     { 16, 200 }, { 200, 16 }, { 15, 200 }, { 200, 15 }, { 18, 17 }, { 20, 24 }
@@ -274,8 +275,7 @@ kernel_tiles_of_many (TestFixture *fixture)
     { 3, 2, 1, 0 }, { 0, 1, 3, 2 }, { 3, 0, 1, 2 }, { 1, 3, 0, 2 }, { 2, 3, 0, 1 }, { 3, 1, 2, 0 },
     { 1, 0, 2, 3 }, { 2, 1, 0, 3 }
   };
-  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
-                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128 };
+  GpuDType *const dtypes[] = { PLAIN_DTYPES };
   const gssize steps[] = { 1, 1, 1, 1 };
   const gssize other_steps[] = { -1, 2, 1, -2 };
 
@@ -334,8 +334,7 @@ kernel_shifted_words (TestFixture *fixture)
 static void
 kernel_columns (TestFixture *fixture)
 {
-  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
-                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128 };
+  GpuDType *const dtypes[] = { PLAIN_DTYPES };
   const guint axes[] = { 0, 1, 2 };
 
   for (guint i = 0; i < G_N_ELEMENTS (dtypes); i++)
@@ -367,8 +366,7 @@ kernel_long_rows (TestFixture *fixture)
 static void
 kernel_large (TestFixture *fixture)
 {
-  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
-                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128 };
+  GpuDType *const dtypes[] = { PLAIN_DTYPES };
   const gssize shape[] = { 4111, 3 };
   const gsize size = (gsize) 66 << 20;
   g_autoptr (GError) error = NULL;
