@@ -220,7 +220,7 @@ async function checkFiles(fixture, path) {
     } catch (error) {
         assert(error.matches?.(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED));
     }
-    await raises(Error, () => target.read_file_async(null, 0, file), 'arguments');
+    await raises(TypeError, () => target.read_file_async(null, 0, file), 'position');
 }
 
 // Cancels a write from its progress callback. A write that completes before the main loop runs the
@@ -267,22 +267,63 @@ function readGir() {
     throw new Skip('the XML of the introspection is not installed');
 }
 
+const [OTHER, INTEGER, INTEGERS] = range(3);
+
+// Returns the classes, the names and the parameters of the functions from C to which the overrides
+// give no parameters of their own. A parameter is its name and one of the constants above.
+function readFunctions() {
+    const own = new RegExp('^(Buffer.(copy|fill|map|new_wrapped)|Context.new|' +
+        'Image.(new.*|fill|map)|MemoryPool.new|Stream.(copy|fill|map|map_image|migrate|record|' +
+        'write)|Svm.(advise|attach|map|prefetch))$');
+    const gir = readGir();
+    const types = [...gir.matchAll(/<(?:enumeration|bitfield) name="(\w+)"/g)].map(([, n]) => n);
+    const integer = new RegExp(`<type name="(gs?size|gu?int(32|64)?|${types.join('|')})"`);
+    const functions = [];
+    let type = '';
+    const classes = '\n {4}<(?:class|record|interface) name="(\\w+)"';
+    const members =
+        '\n {6}<(?:function|method|constructor) name="(\\w+)"([^>]*)>([^]*?)\n {6}</';
+    for (const [, found, name, flags, content] of gir.matchAll(`${classes}|${members}`)) {
+        type = found ?? type;
+        if (found !== undefined || /introspectable="0"|moved-to=/.test(flags) ||
+            Gpu[type] === undefined || own.test(`${type}.${name}`))
+            continue;
+        const lengths = [...content.matchAll(/<array length="(\d+)"/g)].map(m => Number(m[1]));
+        const parameters =
+            [...content.matchAll(/<parameter name="(\w+)"([^>]*)>([^]*?)<\/parameter>/g)]
+                .filter(([, , direction], i) =>
+                    !direction.includes('"out"') && !lengths.includes(i))
+                .map(([, parameter, , text]) => [parameter,
+                    !integer.test(text) ? OTHER : text.includes('<array') ? INTEGERS : INTEGER]);
+        functions.push([type, name, parameters]);
+    }
+    return functions;
+}
+
 const plain = {
-    // The overrides list all functions whose numbers need not be whole.
-    async doubles() {
-        const found = [];
-        let type = '', name = '', direction = '';
-        for (const line of readGir().split('\n')) {
-            type = /^    <(?:class|record|interface|union) name="(\w+)"/.exec(line)?.[1] ?? type;
-            name = /^      <(?:function|method|constructor) name="(\w+)"/.exec(line)?.[1] ??
-                (line.startsWith('      <') && !line.startsWith('       ') ? '' : name);
-            direction = /<parameter |<return-value/.test(line) ? line : direction;
-            if (name !== '' && /<type name="g(double|float)"/.test(line) &&
-                direction.includes('<parameter ') && !direction.includes('"out"'))
-                found.push(`${type}.${name}`);
+    // A parameter that is an integer, an enumeration or flags in C refuses all other values.
+    async integers() {
+        const wrong = [];
+        let count = 0;
+        for (const [type, name, parameters] of readFunctions()) {
+            const object = typeof Gpu[type].prototype?.[name] === 'function'
+                ? Object.create(Gpu[type].prototype) : Gpu[type];
+            for (const [i, [parameter, kind]] of parameters.entries()) {
+                if (kind === OTHER)
+                    continue;
+                count++;
+                for (const value of ['text', undefined, NaN, {}]) {
+                    const args = parameters.map(([, other]) =>
+                        ({[OTHER]: Uint8Array.of(1), [INTEGER]: 1, [INTEGERS]: [1]})[other]);
+                    args[i] = kind === INTEGERS ? [value] : value;
+                    await raises(TypeError, () => object[name](...args),
+                        `Gpu.${type}.${name}(): ${parameter} must be`).catch(error =>
+                        wrong.push(`${type}.${name}: ${parameter}: ${error.message}`));
+                }
+            }
         }
-        equal([...new Set(found)].sort().join(), 'Arguments.add_double,Color.new,' +
-            'MemoryPool.set_fraction,MemoryPool.set_fragmentation_target');
+        equal(wrong.join('\n'), '');
+        assert(count >= 180, `only ${count} parameters`);
     },
 
     // The overrides replace the setters of all writable properties of whole numbers.
@@ -973,7 +1014,7 @@ const tests = {
         assert(buffer.map(0, -1).catch(() => null) instanceof Promise);
     },
 
-    // Functions from C refuse numbers that are not whole. gjs refuses numbers out of range.
+    // Functions from C refuse numbers that are not whole, or out of range, and other values.
     async wrongNumbersOfC(fixture) {
         const {context, stream} = fixture;
         const {NONE} = Gpu.MemoryFlags;
@@ -999,6 +1040,11 @@ const tests = {
             [() => pool.set_limit(-0.5), 'MemoryPool.set_limit()', 'limit', '-0.5'],
             [() => stream.record().wait_timeout(0.1, null), 'Event.wait_timeout()', '0.1'],
             [() => Gpu.dtype_get_number(Gpu.DTypeKind.INT, NaN), 'Gpu.dtype_get_number()', 'NaN'],
+            [() => Gpu.Buffer.new(context, Gpu.MemoryFlags.WRITEONLY, 16), 'Buffer.new()', 'flags',
+                'undefined'],
+            [() => buffer.map('READ'), 'Buffer.map()', 'flags', "'READ'"],
+            [() => stream.record({}), 'Stream.record()', 'flags', '{}'],
+            [() => Gpu.Array.new(context, Gpu.DType.INT32, [null]), 'Array.new()', 'shape', 'null'],
         ])
             await raises(TypeError, call, ...words, 'whole number');
         for (const name of ['limit', 'soft_limit', 'soft-limit', 'softLimit', 'history_size',
@@ -1014,6 +1060,18 @@ const tests = {
         }, 'Gpu.LimitAllocator.limit must be a whole number, not 1.5');
         for (const size of [-1, 2 ** 64, -1n])
             await raises(Error, () => Gpu.Buffer.new(context, NONE, size), 'out of range');
+        for (const [call, ...words] of [
+            [() => Gpu.Buffer.new(context, 2n ** 64n, 16), 'Buffer.new()', 'flags'],
+            [() => Gpu.Array.new(context, Gpu.DType.INT32, [2 ** 64]), 'Array.new()', 'shape'],
+            [() => array.transpose([1, 2 ** 32]), 'Array.transpose()', 'axes', '4294967296'],
+            [() => array.transpose([1, -1]), 'Array.transpose()', 'axes', '-1'],
+            [() => pool.alloc_blocks([16, -1], null), 'MemoryPool.alloc_blocks()', 'sizes', '-1'],
+            [() => Gpu.Stream.new_full(context, null, 0, 2 ** 32), 'Stream.new_full()', 'priority'],
+        ])
+            await raises(RangeError, call, ...words, 'out of range');
+        await raises(TypeError, () => stream.record(0, null), 'at most 1 argument');
+        equal(Gpu.MemoryPool.new(context, null, null).active_bytes, 0);
+        assert(stream.record(null) instanceof Gpu.Event);
 
         equalData(buffer.read_bytes(null, 4, 4n, null).toArray(), ramp(16).subarray(4, 8));
         equal(Gpu.Buffer.new(context, NONE, 3.0).get_size(), 3);

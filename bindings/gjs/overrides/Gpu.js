@@ -430,9 +430,9 @@ function _constructors() {
     const newPool = Gpu.MemoryPool.new;
     const newWrapped = Gpu.Buffer.new_wrapped;
 
-    Gpu.Context.new = (device, flags = Gpu.ContextFlags.NONE) => newContext(device, flags);
-    Gpu.MemoryPool.new = (context, kind = Gpu.MemoryPoolKind.AUTOMATIC,
-        flags = Gpu.MemoryFlags.NONE) => newPool(context, kind, flags);
+    Gpu.Context.new = (device, flags) => newContext(device, flags ?? Gpu.ContextFlags.NONE);
+    Gpu.MemoryPool.new = (context, kind, flags) => newPool(context,
+        kind ?? Gpu.MemoryPoolKind.AUTOMATIC, flags ?? Gpu.MemoryFlags.NONE);
     Gpu.Buffer.new_wrapped = (context, handle, size, mode, owner = null) =>
         newWrapped(context, handle, size, mode, owner);
 }
@@ -684,6 +684,7 @@ const _number = {
 
 // The tests of parameters and options, by name
 const _checks = {
+    flags: _number,
     offset: _number,
     destinationOffset: _number,
     sourceOffset: _number,
@@ -787,11 +788,21 @@ function _checkArguments() {
         'Mapping.read': ['offset', 'size', ['type']],
         'Mapping.write': ['data', 'offset'],
         'Stream.copy': ['destination', 'source', 'size', 'destinationOffset', 'sourceOffset'],
+        'Stream.copy_region': ['destination', 'source', 'extent', 'destinationLayout',
+            'sourceLayout'],
         'Stream.fill': ['destination', 'pattern', 'offset', 'size'],
+        'Stream.fill_image': ['image', 'color', 'origin', 'extent'],
+        'Stream.fill_region': ['destination', 'pattern', 'extent', 'layout'],
         'Stream.launch': ['kernel', ...launch],
         'Stream.map': ['memory', 'flags', 'offset', 'size'],
+        'Stream.map_image': ['image', 'flags', 'origin', 'extent'],
+        'Stream.migrate': ['memories', 'flags'],
         'Stream.read': ['source', 'offset', 'size'],
+        'Stream.read_region': ['source', 'extent', 'layout'],
+        'Stream.record': ['flags'],
         'Stream.write': ['destination', 'data', 'offset'],
+        'Stream.write_region': ['destination', 'data', 'extent', 'destinationLayout',
+            'dataLayout'],
         'Svm.advise': ['advice', 'device', 'offset', 'size'],
         'Svm.attach': ['attachment', ['stream']],
         'Svm.map': ['flags', 'offset', 'size', on],
@@ -814,22 +825,59 @@ function _checkArguments() {
 
 // --- changes of the functions from C -------------------------------------------------------
 
+// The parameters that have an integer, an enumeration or flags in C, by name. _integerExceptions
+// have other types.
+const _integers = new Set(`address address_mode advice alignment attachment axes axis
+    backtrace_depth bin block_size channel_order channel_type depth destination_offset element_size
+    fd filter_mode flags handle height held_bytes index item_size kind leading_bits length level
+    limit managed_bytes mode n_events n_levels n_rows n_threads offset order point position
+    preference priority ranges row_pitch row_size rows shape shared_size size sizes slice_pitch
+    source_offset start step stop strides svm_flags timeout_usec type value whole_size width x y z
+    `.split(/\s+/));
+const _integerExceptions = ['Arguments.add_double.value', 'Array.new_filled.value',
+    'Buffer.new_from_fds.handle', 'Buffer.new_from_handle.handle', 'DType.add_field.type',
+    'Event.new_from_handle.handle', 'Stream.fill_array.value'];
+
+// The ranges that gjs does not check, because it takes only some bits of the number
+const _INT64 = [-(2 ** 63), 2 ** 63];
+const _UINT64 = [0, 2 ** 64];
+const _INT32 = [-(2 ** 31), 2 ** 31];
+const _lists = {axes: [0, 2 ** 32], ranges: _UINT64, rows: _INT64, shape: _INT64, sizes: _UINT64,
+    strides: _INT64};
+const _scalars = {fd: _INT32, priority: _INT32};
+const _anyInteger = [-(2 ** 63), 2 ** 64];
+
 function _isWhole(value) {
-    return typeof value === 'number' ? Number.isInteger(value)
-        : !Array.isArray(value) || value.every(_isWhole);
+    return typeof value === 'number' ? Number.isInteger(value) : typeof value === 'bigint';
 }
 
-// Returns a function that calls a function from C, but throws a TypeError for a number that is not
-// whole. gjs would convert NaN and Infinity to 0, and 1.5 to 1.
+// Returns a function that checks a value, or a list, for a parameter of a function from C. gjs
+// would convert NaN, undefined, text and objects to 0, and 1.5 to 1.
+function _integerChecker(where, name) {
+    const [isWhole, show] = [_isWhole, _show];  // gjs looks up functions of the module slowly
+    const isList = name in _lists;
+    const [least, end] = _lists[name] ?? _scalars[name] ?? _anyInteger;
+    const check = value => {
+        if (!isWhole(value)) {
+            throw new TypeError(`Gpu.${where}(): ${name} must be ${
+                isList ? 'whole numbers' : 'a whole number'}, not ${show(value)}`);
+        }
+        if (value < least || value >= end)
+            throw new RangeError(`Gpu.${where}(): ${name} is out of range: ${value}`);
+    };
+    return isList ? values => Array.isArray(values) && values.forEach(check) : check;
+}
+
+// Returns a function that calls a function from C, but throws an error for wrong numbers.
 function _wholeNumbers(where, names, native) {
-    const isWhole = _isWhole;                   // gjs looks up functions of the module slowly
-    return function (...args) {
-        const wrong = args.findIndex((arg, i) => i < names.length && !isWhole(arg));
-        if (wrong >= 0) {
-            const list = [args[wrong]].flat();
-            throw new TypeError(`Gpu.${where}(): ${names[wrong]} must be ${
-                Array.isArray(args[wrong]) ? 'whole numbers' : 'a whole number'}, not ${
-                list.find(arg => !isWhole(arg))}`);
+    const checks = names.map((name, i) => [i, name])
+        .filter(([, name]) => _integers.has(name) &&
+            !_integerExceptions.includes(`${where}.${name}`))
+        .map(([i, name]) => [i, _integerChecker(where, name)]);
+    return checks.length === 0 ? native : function (...args) {
+        for (const [i, check] of checks) {
+            if (i < args.length)
+                check(args[i]);
         }
         return native.apply(this, args);
     };
@@ -850,7 +898,7 @@ function _checkProperties() {
         const set = function (value) {
             if (!_isWhole(value)) {
                 throw new TypeError(
-                    `Gpu.${type}.${alias} must be a whole number, not ${value}`);
+                    `Gpu.${type}.${alias} must be a whole number, not ${_show(value)}`);
             }
             found.set.call(this, value);
         };
@@ -865,17 +913,15 @@ function _checkProperties() {
     }
 }
 
-// Makes functions from C check their numbers, except those with parameters of type double.
+// Makes functions from C check their numbers.
 function _checkNumbers() {
-    const others = ['Arguments.add_double', 'Color.new', 'MemoryPool.set_fraction',
-        'MemoryPool.set_fragmentation_target'];
     const wrap = (object, path) => {
         for (const name of Object.getOwnPropertyNames(object)) {
             const native = Object.getOwnPropertyDescriptor(object, name)?.value;
             // "method Gpu.Buffer.slice(offset, size) {\n\t/* wrapper for native symbol ... */"
             const [, names] = typeof native !== 'function'
                 ? [] : /\((.+)\) {\s+\/\* wrapper for native/.exec(native.toString()) ?? [];
-            if (names !== undefined && !others.includes(path + name))
+            if (names !== undefined)
                 object[name] = _wholeNumbers(path + name, names.split(', '), native);
         }
     };
