@@ -116,6 +116,27 @@ void with_bytes (Gpu.Context context) throws Error {
     check_array (image.read_data (), data[0:32]);
 }
 
+// The length of an array is an int. The host back end does not touch this memory.
+void with_much_memory (Gpu.Context context) throws Error {
+    if (context.get_device ().get_backend () != "host")
+        return;
+    size_t size = ((size_t) 1 << 32) + 5;
+    var memory = new Gpu.HostMemory (context, size);
+    assert (memory.get_data ().length == int.MAX);
+    memory.release ();
+    var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, size);
+    var mapping = buffer.map_all (Gpu.MapFlags.READ);
+    assert (mapping.get_data ().length == int.MAX);
+    mapping.unmap ();
+    try {
+        buffer.read_data ();
+        assert_not_reached ();
+    } catch (Gpu.Error.INVALID_ARGUMENT e) {
+        assert ("4294967301 bytes from offset 0" in e.message && "2147483647" in e.message);
+    }
+    assert (buffer.read_data (size - 5).length == 5);
+}
+
 void with_mappings (Gpu.Context context) throws Error {
     var buffer = new Gpu.Buffer.from_bytes (context, Gpu.MemoryFlags.NONE, new Bytes (ramp (64)));
     var mapping = buffer.map_all (Gpu.MapFlags.READ | Gpu.MapFlags.WRITE);
@@ -165,6 +186,12 @@ void with_kernels (Gpu.Context context) throws Error {
         assert_not_reached ();
     } catch (Gpu.Error.INVALID_ARGUMENT e) {
         assert ("252 bytes from offset 4" in e.message && "8 bytes" in e.message);
+    }
+    try {
+        buffer.count (4, 0);
+        assert_not_reached ();
+    } catch (Gpu.Error.INVALID_ARGUMENT e) {
+        assert ("252 bytes from offset 4" in e.message && "of 0 bytes" in e.message);
     }
 
     var words = new uint32[64];
@@ -664,6 +691,7 @@ int main (string[] args) {
         n_devices++;
         add_test (device, "buffers", with_buffers);
         add_test (device, "mappings", with_mappings);
+        add_test (device, "much-memory", with_much_memory);
         add_test (device, "kernels", with_kernels);
         add_test (device, "launches", with_launches);
         add_test (device, "regions", with_regions);

@@ -14,11 +14,11 @@ namespace Gpu {
             return result;
         }
 
-        // Like read(), but returns an array. There must be less than 2 GiB to read
+        // Like read(), but returns an array. Fails if there are 2 GiB or more to read
         [CCode (cname = "_vala_gpu_buffer_read_data")]
         public uint8[] read_data (size_t offset = 0, Gpu.Stream? stream = null,
                                   GLib.Cancellable? cancellable = null) throws GLib.Error {
-            size_t size = size_t.max (this.get_size (), offset) - offset;
+            size_t size = this.count (offset, 1);
             GLib.Bytes bytes = this.read_bytes (stream, offset, size, cancellable);
             uint8[] result = GLib.Bytes.unref_to_data ((owned) bytes);
             return result;
@@ -50,11 +50,11 @@ namespace Gpu {
         [CCode (cname = "_vala_gpu_buffer_count")]
         public int count (size_t offset, size_t item) throws GLib.Error {
             size_t size = size_t.max (this.get_size (), offset) - offset;
-            size_t n_items = size_t.min (size / item, int.MAX);
+            size_t n_items = size_t.min (size / size_t.max (item, 1), int.MAX);
             if (size != n_items * item)
                 throw new Gpu.Error.INVALID_ARGUMENT (
-                    "%zu bytes from offset %zu are not a whole number of items of %zu bytes", size,
-                    offset, item);
+                    "%zu bytes from offset %zu are not 0 to %d whole items of %zu bytes", size,
+                    offset, int.MAX, item);
             int result = (int) n_items;
             return result;
         }
@@ -259,11 +259,11 @@ namespace Gpu {
             return result;
         }
 
-        // The memory, which must be less than 2 GiB, as an array; empty after its release
+        // The memory, but at most 2 GiB - 1 byte, as an array; empty after its release
         [CCode (cname = "_vala_gpu_host_memory_get_data")]
         public unowned uint8[] get_data () {
             unowned uint8[] result = (uint8[]) this.get_pointer ();
-            result.length = (int) this.get_size ();
+            result.length = (int) size_t.min (this.get_size (), int.MAX);
             if (this.is_released ())
                 result.length = 0;
             return result;
@@ -334,11 +334,11 @@ namespace Gpu {
         [CCode (cname = "gpu_mapping_get_data")]
         public void* get_pointer ();
 
-        // The mapped range, which must be less than 2 GiB, as an array; empty after unmapping
+        // The mapped range, but at most 2 GiB - 1 byte, as an array; empty after unmapping
         [CCode (cname = "_vala_gpu_mapping_get_data")]
         public unowned uint8[] get_data () {
             unowned uint8[] result = (uint8[]) this.get_pointer ();
-            result.length = (int) this.get_size ();
+            result.length = (int) size_t.min (this.get_size (), int.MAX);
             if (!this.mapped)
                 result.length = 0;
             return result;
