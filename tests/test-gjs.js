@@ -982,6 +982,34 @@ const tests = {
             await raises(RangeError, call, 'offset 9');
     },
 
+    // A call with a cancelled cancellable changes no memory.
+    async cancelledBefore(fixture) {
+        const cancellable = new Gio.Cancellable();
+        cancellable.cancel();
+        const buffer = fixture.bufferFrom(ramp(16));
+        const other = fixture.bufferFrom(ramp(16).reverse());
+        const calls = [
+            () => buffer.fill(9, 0, null, {cancellable}),
+            () => buffer.write(Uint8Array.of(9), 0, {cancellable}),
+            () => buffer.copy(other, {cancellable}),
+        ];
+        const images = [];
+        if (fixture.device.get_capabilities() & Gpu.Capabilities.IMAGES) {
+            for (let i = 0; i < 2; i++) {
+                images.push(fixture.image('rgba-uint8', [2, 2]));
+                await images[i].write(ramp(16).map(byte => byte + i));
+            }
+            calls.push(() => images[0].fill([9, 9, 9, 9], {cancellable}),
+                () => images[0].copy(images[1], {cancellable}));
+        }
+        for (const call of calls) {
+            const error = await call().catch(caught => caught);
+            assert(error?.matches?.(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED), error);
+        }
+        for (const memory of [buffer, ...images.slice(0, 1)])
+            equalData(await memory.read(), ramp(16));
+    },
+
     // Errors name the function, the argument and the value.
     async wrongNumbers(fixture) {
         const {stream} = fixture;

@@ -250,6 +250,7 @@ function _buffer(prototype) {
     prototype.fill = async function (pattern, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
         const on = stream ?? this.get_context().get_default_stream();
+        cancellable?.set_error_if_cancelled();
         on.fill(this, pattern, offset, size);
         await on.record().wait_async(cancellable);
     };
@@ -393,6 +394,7 @@ function _image(prototype) {
     prototype.fill = async function (color, {origin = null, extent = null, stream = null,
         cancellable = null} = {}) {
         const on = stream ?? this.get_context().get_default_stream();
+        cancellable?.set_error_if_cancelled();
         on.fill_image(this, color, origin, extent);
         await on.record().wait_async(cancellable);
     };
@@ -405,6 +407,7 @@ function _image(prototype) {
         extent ??= source instanceof Gpu.Image
             ? _restOfImage(source, from) : _restOfImage(this, to);
         stream ??= this.get_context().get_default_stream();
+        cancellable?.set_error_if_cancelled();
         stream.copy_region(this, source, extent, to, from);
         await stream.synchronize_async(cancellable);
     };
