@@ -1517,6 +1517,14 @@ tests.arrays = async function (fixture) {
     equal(all[19], -1);
     equal(all[7], -2);
     equal((await array.transpose(null).read())[1], 6);
+    await raises(TypeError, () => part.write(Float64Array.of(5)), 'Gpu.Array.write()',
+        'Float32Array', 'not Float64Array');
+    await raises(TypeError, () => part.write(Int32Array.of(5, 6)), 'not Int32Array');
+    equal([...await part.read()].join(), '-1,-2');
+    await part.write(new Uint8Array(Float32Array.of(-3, -2).buffer));
+    equal([...await part.read()].join(), '-3,-2');
+    await part.write(Float32Array.of(-1, -2).buffer);
+    equal([...await part.read()].join(), '-1,-2');
     const table = Gpu.Array.from(fixture.context, Uint8Array.of(10, 11, 12));
     const taken = Gpu.Array.from(fixture.context, Uint8Array.of(0, 0, 0, 0));
     fixture.stream.take_rows(taken, table, [2, -3, 1, 2]);

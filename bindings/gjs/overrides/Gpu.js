@@ -332,8 +332,15 @@ function _array(class_) {
         return new Type(data.slice().buffer);
     };
 
-    // Writes elements in C order. The data are copied before the call returns.
+    // Writes elements in C order: a typed array of the element type, or bytes as a Uint8Array,
+    // ArrayBuffer, DataView or GLib.Bytes. The data are copied before the call returns.
     class_.prototype.write = async function (data, {stream = null, cancellable = null} = {}) {
+        const Type = types.find(([dtype]) => dtype.equal(this.get_dtype()))?.[1] ?? null;
+        if (Type !== null && data instanceof TypedArray && ![Type, Uint8Array,
+            Uint8ClampedArray].some(type => data instanceof type)) {
+            throw new TypeError(`Gpu.Array.write(): data for ${
+                this.get_dtype().get_name()} must be a ${Type.name} or bytes, not ${_show(data)}`);
+        }
         await this.write_bytes_async(stream, Gpu.ArrayOrder.C, _toBytes(data), cancellable);
     };
 }
