@@ -15,7 +15,7 @@ from ._gpumem_array_operators import ArrayOperators, compute_once
 from ._gpumem_array_text import ArrayText
 from ._gpumem_checks import describe, get_stream, to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
-from ._gpumem_errors import BusyError, NotSupportedError
+from ._gpumem_errors import BusyError, InvalidArgumentError, NotSupportedError
 from ._gpumem_native import fast
 from ._gpumem_rows import advise_rows, is_list_of_rows
 from ._gpumem_scope import get_current_allocator, to_allocator
@@ -388,6 +388,9 @@ class DeviceArrayMethods(ArrayConversions, ArrayOperators, ArrayText, DLPackMeth
         if strides is None:
             return Gpu.Array.new_full(*source, stream, dtype, shape, _to_order(order))
         strides = _to_strides(strides)
+        if len(strides) != len(shape):
+            raise InvalidArgumentError(f"Array.empty: an array of {len(shape)} dimensions cannot "
+                                       f"have {len(strides)} strides")
         offset, size = _get_range(shape, strides, dtype.get_item_size())
         if size > _MOST:
             raise OverflowError(f"elements of {dtype.get_item_size()} bytes with the shape "
