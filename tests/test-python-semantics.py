@@ -1059,6 +1059,15 @@ def test_pickle(fixture):
     assert twice[0] is twice[1] and twice[0] is not array
     with raises(TypeError, "pickle"):
         pickle.dumps(fixture.context)
+    device = fixture.device
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        equal(pickle.loads(pickle.dumps(device, protocol)), device)
+    equal((copy.copy(device), copy.deepcopy([device])), (device, [device]))
+    program = ("import gi, pickle, sys; gi.require_version('Gpu', '1.0'); "
+               "print(pickle.load(sys.stdin.buffer).id)")
+    result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True,
+                            input=pickle.dumps(device), timeout=DEADLINE)
+    equal(result.stdout.decode().strip(), device.id)
 
 
 def test_copies_of_buffers(fixture):

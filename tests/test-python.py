@@ -56,6 +56,14 @@ def plain_geometry():
     equal(extent, Gpu.Extent(3, 4, 1))
     assert extent != Gpu.Extent(3, 4, 5)
     equal(tuple(Gpu.Layout(1, row_pitch=7)), (1, 0, 0, 7, 0))
+    for i, name in enumerate(("x", "y", "z", "row_pitch", "slice_pitch")):
+        layout = Gpu.Layout(*range(1, 6))
+        equal(layout, Gpu.Layout(*range(1, 6)))
+        setattr(layout, name, 1 << 40)
+        assert layout != Gpu.Layout(*range(1, 6)) and list(layout)[i] == 1 << 40
+    assert Gpu.Layout(1) != (1, 0, 0, 0, 0)
+    with raises(TypeError, "unhashable"):
+        hash(Gpu.Layout())
 
 
 def plain_arguments():

@@ -207,6 +207,15 @@ class Device(Gpu.Device, _Attributes):
     def __hash__(self):
         return self.hash()
 
+    def __copy__(self):
+        return self                             # the library has one object for each device
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return type(self), (self.get_id(),)
+
     def __repr__(self):
         return f"<Gpu.Device {self.get_id()} '{self.get_name()}'>"
 
@@ -1790,6 +1799,14 @@ class Layout(Gpu.Layout):
     def __iter__(self):
         return iter((self.x, self.y, self.z, self.row_pitch, self.slice_pitch))
 
+    def __eq__(self, other):
+        return tuple(self) == tuple(other) if isinstance(other, Gpu.Layout) else NotImplemented
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = None
+
     def __reduce__(self):
         return type(self), tuple(self)
 
@@ -1843,6 +1860,6 @@ name_methods([one for name, one in list(globals().items())
               if isinstance(one, type) and (hasattr(one, "__info__") or name in __all__)])
 for _name in __all__:
     register(globals()[_name], f"Gpu.{_name}")
-for _value in Color, DType, Extent, ImageFormat, Layout:
+for _value in Color, Device, DType, Extent, ImageFormat, Layout:
     _value.__module__ = "gi.repository.Gpu"     # pickle.loads() cannot import gi.overrides.Gpu
 _install_fast()
