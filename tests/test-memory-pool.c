@@ -228,49 +228,6 @@ pool_growth (TestFixture *fixture)
     test_pool_each_kind (fixture, check_growth);
 }
 
-/* While work waits for a user event, a request of another stream does not wait for that work if the
- * pool can grow: the program may set the event only after the other stream. At the limit, the
- * request gets the memory, and the other stream waits for the work. */
-static void
-check_blocked_stream (TestFixture *fixture, GpuMemoryPool *pool)
-{
-  g_autoptr (GpuStream) waiting = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  GpuBuffer *first = test_pool_take (pool, 5 << 20, waiting);
-  g_autoptr (GpuBuffer) out = test_buffer (fixture, 5 << 20);
-  g_autoptr (GpuEvent) gate = test_gate (fixture, waiting);
-  g_autoptr (GpuBuffer) second = NULL, third = NULL;
-  g_autoptr (GpuEvent) filled = NULL;
-  g_autoptr (GError) error = NULL;
-
-  fill (waiting, first, 1);
-  copy (waiting, out, first);
-  g_object_unref (first);
-
-  second = test_pool_take (pool, 5 << 20, stream);
-  fill (stream, second, 2);
-  filled = test_record (stream);
-  test_assert_ok (gpu_event_wait_timeout (filled, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error),
-                  error);
-  assert_filled_on (stream, second, 2);
-
-  gpu_memory_pool_set_limit (pool, test_pool_get_figure (pool, "managed-bytes"));
-  third = test_pool_take (pool, 5 << 20, stream);
-  fill (stream, third, 3);
-  test_open (gate);
-  assert_filled_on (stream, third, 3);
-  assert_filled_on (stream, second, 2);
-  test_synchronize (waiting);
-  assert_filled_on (stream, out, 1);
-}
-
-static void
-pool_blocked_stream (TestFixture *fixture)
-{
-  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
-    test_pool_each_kind (fixture, check_blocked_stream);
-}
-
 /* Frees memory that pending work uses, fails that work before or after the pool reuses the memory,
  * and returns the buffer over the reused memory. */
 static GpuBuffer *
@@ -2275,7 +2232,6 @@ main (int argc, char **argv)
   test_add ("reuse", pool_reuse);
   test_add ("in-flight", pool_in_flight);
   test_add ("growth", pool_growth);
-  test_add ("blocked-stream", pool_blocked_stream);
   test_add ("reuse-after-failure", pool_reuse_after_failure);
   test_add ("pool-dropped-first", pool_dropped_first);
   test_add ("statistics", pool_statistics);

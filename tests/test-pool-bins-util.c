@@ -197,18 +197,10 @@ stream_is_gone (gpointer key)
   return get (stream->gone);
 }
 
-static gboolean
-stream_is_free (gpointer key)
-{
-  PoolStream *stream = key;
-
-  return !get (stream->blocked);
-}
-
 static const GpuPoolStreamOps stream_ops =
 {
   stream_ref, stream_unref, stream_add_fence, stream_is_reached, stream_order_after, stream_wait,
-  stream_is_gone, stream_is_free
+  stream_is_gone
 };
 
 /* --- functions for tests ----------------------------------------------------------- */

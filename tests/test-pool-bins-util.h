@@ -47,7 +47,6 @@ typedef struct
   guint    n_refused;               /* waits of the host while refusing */
   gboolean broken;                  /* recording a fence fails */
   gboolean refusing;                /* refuses all waits for its work, like a capturing stream */
-  gboolean blocked;                 /* its work waits for an action of the program */
   gboolean gone;                    /* closed, and all work completed */
 } PoolStream;
 

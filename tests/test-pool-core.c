@@ -2611,41 +2611,6 @@ test_pending_waiting (Fixture       *fixture,
   give_around_holes (fixture, blocks);
 }
 
-/* The pool takes free memory whose use waits for an action of the program only if growth fails. It
- * then orders the stream after that use, without a wait of the host. */
-static void
-test_pending_blocked (Fixture       *fixture,
-                      gconstpointer  data)
-{
-  GpuPoolStreamOps ops = sim_stream_ops;
-  GpuMemoryBlock *blocks[2];
-
-  ops.is_free = is_not_waiting;
-  replace_pool (fixture, &ops);
-  give (fixture, take (fixture, 4 * MIB, fixture->a), fixture->a);
-  waiting_key = fixture->a;
-  blocks[0] = take (fixture, 4 * MIB, fixture->b);
-  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 8 * MIB);
-  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 0);
-
-  sim_set_capacity (fixture->sim, 8 * MIB);
-  blocks[1] = take (fixture, 4 * MIB, fixture->b);
-  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 1);
-  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
-
-  /* The host waits for the work of the other stream first. */
-  give (fixture, blocks[0], fixture->b);
-  sim_order (fixture->a, fixture->b);
-  give (fixture, blocks[1], fixture->a);
-  blocks[0] = take (fixture, 4 * MIB, NULL);
-  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 1);
-  blocks[1] = take (fixture, 4 * MIB, NULL);
-  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 2);
-  waiting_key = NULL;
-  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
-    give (fixture, blocks[i], NULL);
-}
-
 /* If one of the streams that used the memory waits for an action of the program, the pool neither
  * waits for the others nor orders the stream after them: it cannot take over the memory. */
 static void
@@ -3116,7 +3081,6 @@ add_chunks (void)
   add_pending ("shared", FALSE, test_pending_shared);
   add_pending ("waiting-other", TRUE, test_pending_waiting);
   add_pending ("waiting-own", FALSE, test_pending_waiting);
-  add_pending ("blocked", FALSE, test_pending_blocked);
   add_pending ("partly", FALSE, test_pending_partly);
   add_pending ("capturing", FALSE, test_pending_capturing);
   add_pending ("failure", FALSE, test_pending_failure);

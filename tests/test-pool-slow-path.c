@@ -303,66 +303,6 @@ check_refused_waits (void)
   pool_end (&owner);
 }
 
-/* The pool takes an item whose use waits for an action of the program only if no other item and no
- * new memory is left. It then orders the stream after that use, without a wait of the host. */
-static void
-check_blocked_stream (void)
-{
-  PoolOwner owner;
-  GpuPoolBins *bins = pool_begin (&owner, 3 * CAPACITY (1000));
-  GpuPoolItem *first = pool_take (bins, 1000, &pool_streams[0]);
-  GpuPoolItem *second = pool_take (bins, 1000, &pool_streams[1]);
-  GpuPoolItem *items[3];
-  g_autoptr (GError) error = NULL;
-
-  pool_give (first, &pool_streams[0]);
-  pool_give (second, &pool_streams[1]);
-  pool_assert_steps (&owner, "aa");
-  pool_streams[0].blocked = TRUE;
-
-  items[0] = pool_take (bins, 1000, &pool_streams[2]);
-  g_assert_true (items[0] == second);
-  pool_assert_steps (&owner, "");
-  items[1] = pool_take (bins, 1000, &pool_streams[2]);
-  pool_assert_steps (&owner, "a");
-  g_assert_cmpuint (pool_streams[2].n_waits, ==, 1);
-  items[2] = pool_take (bins, 1000, &pool_streams[2]);
-  g_assert_true (items[2] == first);
-  g_assert_cmpuint (pool_streams[2].n_waits, ==, 2);
-  g_assert_cmpuint (pool_n_blocked, ==, 0);
-
-  for (guint i = 0; i < G_N_ELEMENTS (items); i++)
-    pool_give (items[i], &pool_streams[i < 2 ? 1 : 0]);
-  pool_end (&owner);
-}
-
-/* To free memory, the host first waits for uses that need no action of the program. */
-static void
-check_blocked_last (void)
-{
-  const gsize large[] = { 4000, 0 }, small[] = { 1000, 1000, 0 };
-  PoolOwner owner;
-  GpuPoolBins *bins = pool_begin (&owner, CAPACITY (4000) + 2 * CAPACITY (1000));
-  g_autoptr (GError) error = NULL;
-  GpuPoolItem *item;
-
-  hold (bins, &pool_streams[0], large);
-  hold (bins, &pool_streams[1], small);
-  pool_assert_steps (&owner, "aaa");
-  pool_streams[0].blocked = TRUE;
-
-  item = pool_take (bins, 1500, &pool_streams[2]);
-  pool_assert_steps (&owner, "afafa");
-  g_assert_cmpuint (pool_streams[0].completed, ==, 0);
-  g_assert_cmpuint (pool_streams[1].completed, >, 0);
-  pool_give (item, &pool_streams[1]);
-
-  item = pool_take (bins, 4500, &pool_streams[2]);
-  g_assert_cmpuint (pool_streams[0].completed, >, 0);
-  pool_give (item, &pool_streams[1]);
-  pool_end (&owner);
-}
-
 /* --- limits --------------------------------------------------------------------------- */
 
 static GpuPoolItem *
@@ -811,8 +751,6 @@ main (int    argc,
   test_add_plain ("broken-stream", check_broken_stream);
   test_add_plain ("refused-wait", check_refused_wait);
   test_add_plain ("refused-waits", check_refused_waits);
-  test_add_plain ("blocked-stream", check_blocked_stream);
-  test_add_plain ("blocked-last", check_blocked_last);
   test_add_plain ("limit", check_limit);
   test_add_plain ("soft-limit", check_soft_limit);
   test_add_plain ("release-threshold", check_release_threshold);

@@ -56,8 +56,7 @@
  * that stream later may use the memory at once. Memory freed on a stream is reused on the same
  * stream without a wait. Before another stream reuses the memory, the work submitted before the
  * free must have completed, or the pool makes that stream wait for this work. A failure of this
- * work does not reach that stream. If this work waits for a user event, another stream gets the
- * memory only if the pool cannot grow.
+ * work does not reach that stream.
  *
  * A buffer returns its memory to the pool when the last reference to the buffer is dropped or when
  * the buffer is released, even if pending work still uses the memory.

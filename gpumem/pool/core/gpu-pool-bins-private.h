@@ -74,9 +74,6 @@ typedef struct
   guint          bin;
   GpuPoolStream *stream;
   guint64        n_changes;         /* value of count_changes() when the bin was examined */
-  gboolean       takes_blocked;     /* also items whose pending uses, on other streams, wait for an
-                                     * action of the program */
-  gboolean       has_skipped;       /* such an item */
 } GpuPoolRequest;
 
 static inline void

@@ -144,37 +144,19 @@ put_back_refused (GpuPoolBins *bins,
   refused->n = 0;
 }
 
-/* Returns whether @stream (nullable: the host) may wait for the uses of @item. Sets has_skipped if
- * it may not. */
-static gboolean
-may_follow (GpuPoolRequest    *request,
-            const GpuPoolItem *item,
-            GpuPoolStream     *stream)
-{
-  for (guint i = 0; i < item->n_uses && !request->takes_blocked; i++)
-    if (item->uses[i].stream != NULL && item->uses[i].stream != stream
-        && !_gpu_pool_stream_is_free (item->uses[i].stream))
-      {
-        request->has_skipped = TRUE;
-        return FALSE;
-      }
-
-  return TRUE;
-}
-
 /* Takes an item of the bin of @request, and orders the stream of @request after its uses. With
  * @is_largest, takes one of the largest items instead, and blocks until its uses have completed. If
- * the wait for an item is refused, or would depend on an action of the program, adds it to @refused
- * and tries another one, without @is_largest at most MAX_EXAMINED. Returns an item that is marked
- * as moving; NULL without an error if there is none; or NULL with an error if a wait fails. Sets
- * @others_move to whether other threads were moving items when there was none. */
+ * the wait for an item is refused, adds it to @refused and tries another one, without @is_largest
+ * at most MAX_EXAMINED. Returns an item that is marked as moving; NULL without an error if there is
+ * none; or NULL with an error if a wait fails. Sets @others_move to whether other threads were
+ * moving items when there was none. */
 static GpuPoolItem *
-take_moving (GpuPoolRequest  *request,
-             gboolean         is_largest,
-             Refused         *refused,
-             guint           *n_waits,
-             gboolean        *others_move,
-             GError         **error)
+take_moving (const GpuPoolRequest  *request,
+             gboolean               is_largest,
+             Refused               *refused,
+             guint                 *n_waits,
+             gboolean              *others_move,
+             GError               **error)
 {
   GpuPoolBins *bins = request->bins;
   GpuPoolStream *stream = is_largest ? NULL : request->stream;
@@ -197,8 +179,7 @@ take_moving (GpuPoolRequest  *request,
       if (item == NULL)
         break;
 
-      success = completed || (may_follow (request, item, stream)
-                              && _gpu_pool_item_follow (item, stream, n_waits, &failure));
+      success = completed || _gpu_pool_item_follow (item, stream, n_waits, &failure);
       if (!success)
         {
           item->below = refused->items;
@@ -430,9 +411,9 @@ wait_for_moving (GpuPoolBins *bins)
  * refused, or if this thread waited for items that other threads were moving. Returns FALSE with an
  * error if a wait failed, and FALSE without an error in all other cases. */
 static gboolean
-free_largest (GpuPoolRequest  *request,
-              Refused         *refused,
-              GError         **error)
+free_largest (const GpuPoolRequest  *request,
+              Refused               *refused,
+              GError               **error)
 {
   GpuPoolBins *bins = request->bins;
   GError *failure = NULL;
@@ -639,7 +620,7 @@ refuse (const GpuPoolRequest  *request,
 /* Frees held items until the request succeeds. The number of rounds is bounded, because other
  * threads may take the memory that this thread frees. */
 static GpuPoolItem *
-free_usable (GpuPoolRequest  *request,
+free_held (GpuPoolRequest  *request,
            GError         **refused)
 {
   GpuPoolBins *bins = request->bins;
@@ -662,25 +643,6 @@ free_usable (GpuPoolRequest  *request,
     {
       g_clear_error (refused);
       g_propagate_error (refused, g_steal_pointer (&stuck));
-    }
-
-  return item;
-}
-
-/* The same. If the other held items do not suffice, takes or frees those whose uses wait for an
- * action of the program. */
-static GpuPoolItem *
-free_held (GpuPoolRequest  *request,
-           GError         **refused)
-{
-  GpuPoolItem *item = free_usable (request, refused);
-
-  if (item == NULL && request->has_skipped && _gpu_error_is_out_of_memory (*refused))
-    {
-      request->takes_blocked = TRUE;
-      item = try_again (request, refused);
-      if (item == NULL)
-        item = free_usable (request, refused);
     }
 
   return item;

@@ -676,7 +676,7 @@ find_more (GpuPool              *pool,
       node = _gpu_pool_lock_and_serve (pool, request);
     }
   if (node == NULL && !request->is_lent)
-    pending = _gpu_pool_list_uses (pool, request->stream, FALSE);
+    pending = _gpu_pool_list_uses (pool, request);
   while (node == NULL && !request->is_lent && get_supply (pool, request) == SHORT
          && _gpu_pool_wait_for_next (pool, pending))
     node = _gpu_pool_lock_and_serve (pool, request);

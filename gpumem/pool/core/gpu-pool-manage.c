@@ -95,7 +95,7 @@ _gpu_pool_trim (GpuPool  *pool,
   _gpu_pool_shrink (pool, keep);
 
   if (wait)
-    pending = _gpu_pool_list_uses (pool, NULL, TRUE);
+    pending = _gpu_pool_list_uses (pool, NULL);
   while (wait && manages_more (pool, keep) && _gpu_pool_wait_for_next (pool, pending))
     _gpu_pool_shrink (pool, keep);
 

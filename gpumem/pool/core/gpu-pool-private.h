@@ -412,8 +412,6 @@ struct _GpuPoolRequest
   gboolean       is_lent;           /* memory to lend to the heap of a thread; the node remains
                                      * busy, and is not counted as an allocation */
   gboolean       prefers_edges;     /* see gpu_pool_wants_edges() */
-  gboolean       takes_blocked;     /* also memory whose last use, on another stream, waits for an
-                                     * action of the program */
 };
 
 /* Caller holds `lock`. */
@@ -510,8 +508,7 @@ void          _gpu_pool_reclaim_completed (GpuPool              *pool);
 gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
 /* Returns whether @request may use memory whose last use, on @stream, may be pending. While a
  * stream is capturing, nothing may wait for that stream, and that stream waits for nothing; a
- * request without a stream would block. Only requests that take blocked memory wait for a stream
- * whose work waits for an action of the program. */
+ * request without a stream would block. */
 gboolean      _gpu_pool_may_follow        (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GpuPoolStream        *stream);
@@ -520,12 +517,11 @@ gboolean      _gpu_pool_may_follow        (GpuPool              *pool,
  * there is no such memory, or if threads have heaps. */
 gboolean      _gpu_pool_take_over         (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* (transfer full): lists the pending uses of freed memory, as GpuPoolUse, except those by @except
- * (nullable). Without @takes_blocked, skips streams whose work waits for an action of the program.
- * A thread that waits does not wait for memory that other threads free meanwhile. */
+/* (transfer full): lists the pending uses of freed memory, as GpuPoolUse. If @request is not NULL,
+ * skips the stream of the request, and streams whose work waits for an action of the program. A
+ * thread that waits for listed uses does not wait for memory that other threads free meanwhile. */
 GArray       *_gpu_pool_list_uses         (GpuPool              *pool,
-                                           GpuPoolStream        *except,
-                                           gboolean              takes_blocked);
+                                           const GpuPoolRequest *request);
 /* Removes uses from @pending until it has waited for one. Skips uses for which the wait is refused,
  * see _gpu_pool_use_follow(). Returns FALSE if none is left. */
 gboolean      _gpu_pool_wait_for_next     (GpuPool              *pool,

@@ -130,13 +130,21 @@ reclaim_ranges (GpuPool *pool)
   _gpu_pool_unlock_and_destroy (pool);
 }
 
-/* Returns whether a use by a stream other than @except waits for an action of the program. */
 static gboolean
-is_blocked (const GpuPoolShared *shared,
-            GpuPoolStream       *except)
+is_worth_waiting (const GpuPoolRequest *request,
+                  GpuPoolStream        *stream)
 {
-  for (guint i = 0; i < shared->n_uses; i++)
-    if (shared->uses[i].stream != except && !_gpu_pool_stream_is_free (shared->uses[i].stream))
+  return request == NULL || (stream != request->stream && _gpu_pool_stream_is_free (stream));
+}
+
+/* Returns whether @shared cannot serve @request before an action of the program. */
+static gboolean
+is_blocked (const GpuPoolRequest *request,
+            const GpuPoolShared  *shared)
+{
+  for (guint i = 0; request != NULL && i < shared->n_uses; i++)
+    if (shared->uses[i].stream != request->stream
+        && !_gpu_pool_stream_is_free (shared->uses[i].stream))
       return TRUE;
 
   return FALSE;
@@ -145,10 +153,9 @@ is_blocked (const GpuPoolShared *shared,
 /* Adds the pending uses to @uses: the latest of the free ranges of each stream, and those of the
  * freed blocks that several streams have used. */
 static void
-list_uses_in (GpuPool       *heap,
-              GpuPoolStream *except,
-              gboolean       takes_blocked,
-              GArray        *uses)
+list_uses_in (GpuPool              *heap,
+              const GpuPoolRequest *request,
+              GArray               *uses)
 {
   _gpu_pool_lock (&heap->lock);
   for (guint slot = 1; slot < heap->n_free_lists; slot++)
@@ -157,8 +164,7 @@ list_uses_in (GpuPool       *heap,
 
       if (free_list != NULL && free_list->n > 0
           && !gpu_pool_stream_has_reached (free_list->stream, free_list->latest_seq)
-          && free_list->stream != except
-          && (takes_blocked || _gpu_pool_stream_is_free (free_list->stream)))
+          && is_worth_waiting (request, free_list->stream))
         {
           GpuPoolUse use = { free_list->stream, free_list->latest_seq };
 
@@ -169,25 +175,24 @@ list_uses_in (GpuPool       *heap,
     {
       const GpuPoolShared *shared = g_ptr_array_index (heap->shared, i);
 
-      if (!takes_blocked && is_blocked (shared, except))
+      if (is_blocked (request, shared))
         continue;
 
       for (guint k = 0; k < shared->n_uses; k++)
-        if (shared->uses[k].stream != except)
+        if (is_worth_waiting (request, shared->uses[k].stream))
           g_array_append_val (uses, shared->uses[k]);
     }
   _gpu_pool_unlock (&heap->lock);
 }
 
 GArray *
-_gpu_pool_list_uses (GpuPool       *pool,
-                     GpuPoolStream *except,
-                     gboolean       takes_blocked)
+_gpu_pool_list_uses (GpuPool              *pool,
+                     const GpuPoolRequest *request)
 {
   GArray *uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
 
   for (guint i = 0; i < gpu_pool_n_heaps (pool); i++)
-    list_uses_in (gpu_pool_heap_at (pool, i), except, takes_blocked, uses);
+    list_uses_in (gpu_pool_heap_at (pool, i), request, uses);
 
   return uses;
 }
@@ -198,7 +203,6 @@ _gpu_pool_may_follow (GpuPool              *pool,
                       GpuPoolStream        *stream)
 {
   return !_gpu_pool_stream_is_capturing (stream)
-         && (request->takes_blocked || _gpu_pool_stream_is_free (stream))
          && (request->stream != NULL ? !_gpu_pool_stream_is_capturing (request->stream)
                                      : !gpu_pool_is_frozen (pool));
 }
@@ -239,7 +243,7 @@ _gpu_pool_take_over (GpuPool              *pool,
       || _gpu_pool_stream_is_capturing (request->stream))
     return FALSE;
 
-  list_uses_in (pool, request->stream, FALSE, uses);
+  list_uses_in (pool, request, uses);
   if (uses->len == 0)
     return FALSE;
 

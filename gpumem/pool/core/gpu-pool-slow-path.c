@@ -243,8 +243,7 @@ typedef struct
 } Failure;
 
 /* Grows the pool. After a failure, reclaims memory, returns unused memory to the owner, waits for
- * the uses that are pending then, and tries again. Waits for blocked uses only if @request takes
- * blocked memory. Caller holds growth_lock. */
+ * the uses that are pending then, and tries again. Caller holds growth_lock. */
 static GpuPoolNode *
 grow_hard (GpuPool               *pool,
            const GpuPoolRequest  *request,
@@ -266,10 +265,9 @@ grow_hard (GpuPool               *pool,
         more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_next (pool, pending);
       else
         {
-          if (!request->takes_blocked)
-            failure->n_changes = _gpu_pool_cache_count_changes (pool);
+          failure->n_changes = _gpu_pool_cache_count_changes (pool);
           _gpu_pool_reclaim_completed (pool);
-          pending = _gpu_pool_list_uses (pool, NULL, request->takes_blocked);
+          pending = _gpu_pool_list_uses (pool, NULL);
         }
 
       node = _gpu_pool_lock_and_serve (pool, request);
@@ -291,44 +289,6 @@ grow_hard (GpuPool               *pool,
   return NULL;
 }
 
-/* Returns whether pending uses of free memory wait for an action of the program. */
-static gboolean
-has_blocked (GpuPool *pool)
-{
-  g_autoptr (GArray) all = _gpu_pool_list_uses (pool, NULL, TRUE);
-  g_autoptr (GArray) usable = _gpu_pool_list_uses (pool, NULL, FALSE);
-
-  return usable->len < all->len;
-}
-
-/* Grows the pool. If even the memory that becomes free without an action of the program does not
- * suffice, takes memory that other streams use after such an action. Caller holds growth_lock. */
-static GpuPoolNode *
-grow_or_take_blocked (GpuPool               *pool,
-                      const GpuPoolRequest  *request,
-                      Failure               *failure,
-                      GError               **error)
-{
-  GError *local_error = NULL;
-  GpuPoolNode *node = grow_hard (pool, request, failure, &local_error);
-  GpuPoolRequest blocked = *request;
-
-  blocked.takes_blocked = TRUE;
-  if (node == NULL && _gpu_error_is_out_of_memory (local_error) && has_blocked (pool))
-    {
-      if (request->stream != NULL)
-        node = steal_anywhere (pool, &blocked, NULL);
-      g_clear_error (&local_error);
-      if (node == NULL)
-        node = grow_hard (pool, &blocked, failure, &local_error);
-    }
-
-  if (local_error != NULL)
-    g_propagate_error (error, local_error);
-
-  return node;
-}
-
 /* Sets @is_nested to TRUE, without an error, if the calling thread already holds growth_lock. */
 static GpuPoolNode *
 lock_and_grow (GpuPool               *pool,
@@ -343,7 +303,7 @@ lock_and_grow (GpuPool               *pool,
   if (*is_nested)
     return NULL;
 
-  node = grow_or_take_blocked (pool, request, failure, error);
+  node = grow_hard (pool, request, failure, error);
   _gpu_pool_unlock_growth (pool);
 
   return node;
@@ -401,7 +361,7 @@ search (GpuPool               *pool,
 
   _gpu_pool_reclaim_completed (pool);
   node = serve_without_growth (pool, request, &local_error);
-  pending = _gpu_pool_list_uses (pool, NULL, TRUE);
+  pending = _gpu_pool_list_uses (pool, NULL);
   *has_waited = node == NULL && local_error == NULL && _gpu_pool_wait_for_next (pool, pending);
   if (*has_waited)
     node = serve_without_growth (pool, request, &local_error);
