@@ -55,8 +55,9 @@
  * Memory is allocated on a stream; %NULL is the default stream of the context. Work submitted to
  * that stream later may use the memory at once. Memory freed on a stream is reused on the same
  * stream without a wait. Before another stream reuses the memory, the work submitted before the
- * free must have completed, or the pool makes that stream wait for this work. A failure of this
- * work does not reach that stream.
+ * free must have completed, or the pool makes that stream wait for this work: if the work is behind
+ * a user event, until the program sets the event. A failure of this work does not reach the other
+ * stream.
  *
  * A buffer returns its memory to the pool when the last reference to the buffer is dropped or when
  * the buffer is released, even if pending work still uses the memory.
