@@ -16,8 +16,8 @@
 #define SIZE ((gsize) 48 * 1024 * 1024)
 #define PAGE ((gsize) 4096)
 
-static guint8 *memory;
-static guint64 limit;               /* bytes that the simulated host had free at first */
+static guint8 *memory;              /* atomic */
+static gsize limit;                 /* atomic: bytes that the simulated host had free at first */
 static gint n_reads;                /* atomic */
 
 /* A thread that finds no part left may still read the limits when the memory is unmapped. */
@@ -27,7 +27,7 @@ count_resident (void)
   g_autofree guint8 *resident = g_malloc0 (SIZE / PAGE);
   guint64 n = 0;
 
-  if (mincore (memory, SIZE, resident) != 0)
+  if (mincore (g_atomic_pointer_get (&memory), SIZE, resident) != 0)
     return 0;
   for (gsize i = 0; i < SIZE / PAGE; i++)
     n += resident[i] & 1;
@@ -39,27 +39,30 @@ count_resident (void)
 void
 read_simulated (const char *root G_GNUC_UNUSED, GpuMemoryLimits *limits)
 {
+  guint64 total = (gsize) g_atomic_pointer_get (&limit);
+
   if (g_atomic_int_add (&n_reads, 1) == 0)
     for (guint i = 0; i < 500 && count_resident () < SIZE / 2; i++)
       g_usleep (1000);
 
-  limits->total_size = limit;
-  limits->free_size = limit - MIN (limit, count_resident ());
+  limits->total_size = total;
+  limits->free_size = total - MIN (total, count_resident ());
 }
 
 static int
-commit (guint64 free_size)
+commit (gsize free_size)
 {
+  guint8 *data = mmap (NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int code;
 
-  memory = mmap (NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  g_assert_true (memory != MAP_FAILED);
-  limit = free_size;
-  n_reads = 0;
-  code = commit_simulated (memory, SIZE);
+  g_assert_true (data != MAP_FAILED);
+  g_atomic_pointer_set (&memory, data);
+  g_atomic_pointer_set (&limit, free_size);
+  g_atomic_int_set (&n_reads, 0);
+  code = commit_simulated (data, SIZE);
   if (code == 0)
     g_assert_cmpuint (count_resident (), ==, SIZE);
-  munmap (memory, SIZE);
+  munmap (data, SIZE);
   return code;
 }
 
@@ -82,11 +85,11 @@ limit_exceeded (void)
 static void
 limit_many_parts (void)
 {
-  memory = NULL;
-  limit = 0;
-  n_reads = 1;
-  g_assert_cmpint (commit_simulated (memory, (gsize) 1 << 45), ==, ENOMEM);
-  g_assert_cmpint (n_reads, <=, 1 + 2 * MAX_THREADS);
+  g_atomic_pointer_set (&memory, NULL);
+  g_atomic_pointer_set (&limit, 0);
+  g_atomic_int_set (&n_reads, 1);
+  g_assert_cmpint (commit_simulated (NULL, (gsize) 1 << 45), ==, ENOMEM);
+  g_assert_cmpint (g_atomic_int_get (&n_reads), <=, 1 + 2 * MAX_THREADS);
 }
 
 int
